@@ -1,0 +1,1 @@
+"""What a user tests durable workflows with; it stands on the public face, never inside it."""
