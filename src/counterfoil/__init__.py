@@ -1,0 +1,64 @@
+"""Durable LLM agents: every model call, tool result, clock read and wait goes into an append-only journal.
+
+After a crash the code runs again from its first line, and the journal answers for all that already happened.
+"""
+
+import sys
+
+if sys.platform == "win32":
+    msg = "counterfoil needs POSIX file locks to know a dead process from a living one; Windows has none. Use WSL."
+    raise ImportError(msg)
+
+from counterfoil.core.codec import Secret
+from counterfoil.core.retry import Retry
+from counterfoil.core.state import Status
+from counterfoil.engine.context import Context, current, in_run, reveal
+from counterfoil.engine.definitions import Call, bind, model, step, workflow
+from counterfoil.errors import (
+    CounterfoilError,
+    InputMismatchError,
+    MismatchError,
+    NotStorableError,
+    RecordedError,
+    RunConflictError,
+    RunFailedError,
+    RunNotFoundError,
+    RunOwnedError,
+    RunPausedError,
+    RunStoppedError,
+    StepMismatchError,
+    UnfinishedError,
+)
+from counterfoil.journal import Journal, Run, open, run_sync  # noqa: A004 - read as counterfoil.open
+
+__all__ = [
+    "Call",
+    "Context",
+    "CounterfoilError",
+    "InputMismatchError",
+    "Journal",
+    "MismatchError",
+    "NotStorableError",
+    "RecordedError",
+    "Retry",
+    "Run",
+    "RunConflictError",
+    "RunFailedError",
+    "RunNotFoundError",
+    "RunOwnedError",
+    "RunPausedError",
+    "RunStoppedError",
+    "Secret",
+    "Status",
+    "StepMismatchError",
+    "UnfinishedError",
+    "bind",
+    "current",
+    "in_run",
+    "model",
+    "open",
+    "reveal",
+    "run_sync",
+    "step",
+    "workflow",
+]

@@ -1,0 +1,92 @@
+"""Exceptions: into the record and back.
+
+A failure that was recorded is raised again as the same class with the same arguments and attributes, so that code
+which caught it once catches it on every replay. The class is looked up among the builtins and the modules that the
+program has already loaded; nothing is ever imported because the record names it, and no constructor is run. Where that
+gives no exception of the same text, RecordedError stands in, live as on replay.
+"""
+
+import builtins
+import sys
+import traceback
+from typing import Any
+
+from counterfoil.core import codec
+from counterfoil.core.events import NONE, ErrorRecord, Value
+from counterfoil.errors import CounterfoilError, NotStorableError, RecordedError
+
+TRACEBACK_CHARACTERS_MAX = 4000
+
+
+def to_record(error: Exception) -> ErrorRecord:
+    """The record of an exception. Attributes that can't be recorded are left out."""
+    return ErrorRecord(
+        type=f"{type(error).__module__}:{type(error).__qualname__}",
+        message=_message(error),
+        args=_values(list(error.args)),
+        attributes=_attributes(error),
+        traceback="".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS_MAX:],
+    )
+
+
+def rebuild(record: ErrorRecord) -> Exception:
+    """The exception of a record, or the RecordedError that stands for it."""
+    kind = _loaded_class(record.type)
+    if kind is not None:
+        error = _build(kind, record)
+        if error is not None and _message(error) == record.message:
+            return error
+    return RecordedError(type=short_type(record), message=record.message)
+
+
+def short_type(record: ErrorRecord) -> str:
+    """The class name of a recorded exception, with its module unless that is builtins."""
+    return record.type.removeprefix("builtins:").replace(":", ".")
+
+
+def _build(kind: type[Exception], record: ErrorRecord) -> Exception | None:
+    args, attributes = _decoded(record.args), _decoded(record.attributes) or {}
+    if args is None:
+        return None
+    try:
+        if issubclass(kind, CounterfoilError):
+            return kind(**attributes["facts"])
+        error = kind.__new__(kind, *args)
+        error.args = tuple(args)
+        vars(error).update(attributes)
+    except Exception:  # noqa: BLE001 - a foreign class may refuse anything; then the stand-in is used
+        return None
+    return error
+
+
+def _decoded(value: Value) -> Any:  # noqa: ANN401 - any user's value
+    return codec.decode(bytes(value), None, annotated=False, where="exception")
+
+
+def _loaded_class(type_: str) -> type[Exception] | None:
+    module, _, path = type_.partition(":")
+    found: Any = builtins if module == "builtins" else sys.modules.get(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def _attributes(error: Exception) -> Value:
+    kept = {name: value for name, value in vars(error).items() if value is None or _values(value) is not NONE}
+    return _values(kept) if kept else NONE
+
+
+def _values(value: Any) -> Value:  # noqa: ANN401 - any user's value
+    """The value, if plain JSON holds it; NONE otherwise."""
+    try:
+        encoded = codec.encode(value, where="exception")
+    except NotStorableError:
+        return NONE
+    return NONE if encoded.annotated else Value(encoded.raw)
+
+
+def _message(error: Exception) -> str:
+    try:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+        return type(error).__name__

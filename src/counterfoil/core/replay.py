@@ -1,0 +1,241 @@
+"""Replay: what to do about each operation that the code asks for, given what is recorded (laws J2, J5, J8).
+
+The cursor decides and does nothing. With one live branch a recorded outcome is handed over at once. With more, finish
+order shows in the program's state, so outcomes are handed over in the order of the journal, one each time the run is
+quiet, and no live call starts before the whole record is consumed: the driver asks `hand_over` then.
+"""
+
+from typing import Any
+
+import msgspec
+
+from counterfoil.core import codec
+from counterfoil.core.clock import Instant
+from counterfoil.core.events import ErrorRecord, Value
+from counterfoil.core.state import RunState, StepState, StepStatus
+
+VALUE_TEXT_MAX = 300
+DIFFERENCES_MAX = 20
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the code asks for at one place."""
+
+    key: str
+    kind: str
+    name: str
+    input: bytes = b"null"
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """The outcome is recorded: hand this value over."""
+
+    value: Value | None
+    annotated: bool = False
+
+
+class ReplayFailure(msgspec.Struct, frozen=True):
+    """The outcome is recorded: raise this."""
+
+    error: ErrorRecord
+
+
+class Execute(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing is recorded, or only tries whose outcome is unknown: make this try."""
+
+    try_number: int = 1
+    first_time: Instant | None = None  # when the first try was made
+    tries_before: int = 0  # that a person has already set aside by reopening the step
+    unknown_tries: int = 0  # since then
+    due: Instant | None = None  # not before
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """The timer is set: wait until it is due."""
+
+    due: Instant
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """More than one branch is live: wait for the turn that `hand_over` gives."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One place in which two inputs differ. None stands for an absent value."""
+
+    pointer: str  # JSON pointer (RFC 6901)
+    recorded: str | None
+    attempted: str | None
+
+
+class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The code asks for something else than what is recorded. `verdict` is the code of the error to raise."""
+
+    verdict: str  # step_mismatch, input_mismatch, unfinished
+    step: str
+    seq: int
+    recorded: str
+    attempted: str = ""
+    source: str = "?"  # file and line of the call, which the caller knows
+    differences: tuple[Difference, ...] = ()
+
+
+Decision = Replay | ReplayFailure | Execute | Wait | Hold | Mismatch
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """It is this step's turn: what its caller gets."""
+
+    key: str
+    decision: Decision
+
+
+class Consumed(msgspec.Struct, frozen=True):
+    """The record is used up: these held operations may now go live, in this order."""
+
+    turns: tuple[Turn, ...]
+
+
+class Cursor:
+    """Walks one run's record while the code runs again."""
+
+    def __init__(self, state: RunState) -> None:
+        self._recorded = dict(state.steps)
+        self._order = list(state.order)
+        self._position = 0
+        self._asked: set[str] = set()
+        self._held: dict[str, Decision] = {}
+        self._handed: set[str] = set()
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether a recorded step has not been asked for yet."""
+        return len(self._asked) < len(self._recorded)
+
+    def ask(self, operation: Operation, *, alone: bool = True) -> Decision:
+        """What to do about an operation. `alone` says that one branch is live."""
+        recorded = self._recorded.get(operation.key)
+        if recorded is None:
+            return Execute() if alone or self._is_consumed() else self._hold(operation.key, Execute())
+        mismatch = _compare(recorded, operation)
+        if mismatch:
+            return mismatch
+        self._asked.add(operation.key)
+        decision = _decide(recorded)
+        if not alone and not self._is_consumed():
+            return self._hold(operation.key, decision)
+        self._handed.add(operation.key)
+        return decision
+
+    def hand_over(self) -> Turn | Consumed | Mismatch:
+        """The next turn, for a run that is quiet: each of its tasks waits for something unfinished."""
+        self._skip_handed()
+        if self._position == len(self._order):
+            turns = tuple(Turn(key, decision) for key, decision in self._held.items())
+            self._held = {}
+            return Consumed(turns)
+        key = self._order[self._position]
+        decision = self._held.pop(key, None)
+        if decision is None:
+            return _unfinished(self._recorded[key])
+        self._handed.add(key)
+        return Turn(key, decision)
+
+    def finish(self) -> Mismatch | None:
+        """The verdict when the code has ended: none, if all that is recorded was asked for."""
+        if not self.is_replaying:
+            return None
+        left = [step for key, step in self._recorded.items() if key not in self._asked]
+        return _unfinished(min(left, key=lambda step: step.seq))
+
+    def _hold(self, key: str, decision: Decision) -> Hold:
+        self._held[key] = decision
+        return Hold()
+
+    def _is_consumed(self) -> bool:
+        self._skip_handed()
+        return self._position == len(self._order)
+
+    def _skip_handed(self) -> None:
+        while self._position < len(self._order) and self._order[self._position] in self._handed:
+            self._position += 1
+
+
+def _decide(step: StepState) -> Decision:
+    if step.status is StepStatus.SUCCEEDED:
+        return Replay(step.result, step.annotated)
+    if step.status is StepStatus.FAILED and step.error is not None:
+        return ReplayFailure(step.error)
+    if step.status is StepStatus.WAITING and step.due is not None:
+        return Wait(step.due)
+    return Execute(
+        try_number=step.try_number + 1,
+        first_time=step.first_time,
+        tries_before=step.tries_before,
+        unknown_tries=step.unknown_tries,
+        due=step.due,
+    )
+
+
+def _compare(recorded: StepState, operation: Operation) -> Mismatch | None:
+    if (recorded.kind, recorded.name) != (operation.kind, operation.name):
+        return _mismatch(recorded, operation, "step_mismatch", found=())
+    if recorded.input is None or bytes(recorded.input) == operation.input:
+        return None
+    if codec.input_digest(operation.input) == recorded.digest:  # the same, spelled in another order
+        return None
+    found = differences(bytes(recorded.input), operation.input)
+    return _mismatch(recorded, operation, "input_mismatch", found=found)
+
+
+def _mismatch(recorded: StepState, operation: Operation, verdict: str, *, found: tuple[Difference, ...]) -> Mismatch:
+    return Mismatch(
+        verdict=verdict,
+        step=operation.key,
+        seq=recorded.seq,
+        recorded=describe(recorded.kind, recorded.name),
+        attempted=describe(operation.kind, operation.name),
+        differences=found,
+    )
+
+
+def _unfinished(step: StepState) -> Mismatch:
+    return Mismatch(verdict="unfinished", step=step.key, seq=step.seq, recorded=describe(step.kind, step.name))
+
+
+def describe(kind: str, name: str) -> str:
+    """A step in words: `model ask`, or just `sleep`."""
+    return kind if kind == name else f"{kind} {name}"
+
+
+def differences(recorded: bytes, attempted: bytes) -> tuple[Difference, ...]:
+    """The places in which two encoded inputs differ, at most DIFFERENCES_MAX of them."""
+    found: list[Difference] = []
+    _differ(msgspec.json.decode(recorded), msgspec.json.decode(attempted), "", found)
+    return tuple(found[:DIFFERENCES_MAX])
+
+
+_ABSENT: Any = object()
+
+
+def _differ(recorded: Any, attempted: Any, pointer: str, found: list[Difference]) -> None:  # noqa: ANN401 - JSON
+    if type(recorded) is type(attempted) is dict:
+        for key in recorded | attempted:
+            place = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            _differ(recorded.get(key, _ABSENT), attempted.get(key, _ABSENT), place, found)
+    elif type(recorded) is type(attempted) is list:
+        for index in range(max(len(recorded), len(attempted))):
+            _differ(_at(recorded, index), _at(attempted, index), f"{pointer}/{index}", found)
+    elif recorded is _ABSENT or attempted is _ABSENT or recorded != attempted:
+        found.append(Difference(pointer, _shown(recorded), _shown(attempted)))
+
+
+def _at(items: list[Any], index: int) -> Any:  # noqa: ANN401 - JSON
+    return items[index] if index < len(items) else _ABSENT
+
+
+def _shown(value: Any) -> str | None:  # noqa: ANN401 - JSON
+    if value is _ABSENT:
+        return None
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= VALUE_TEXT_MAX else text[:VALUE_TEXT_MAX] + "..."

@@ -1,0 +1,54 @@
+"""Declared secrets: found in what is about to be written, and replaced by their names.
+
+The bytes that go to the store, a log line and the text of an error all pass here. What the code gets live is the
+decoded record, so it sees the replaced text too, live as on replay.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from counterfoil.errors import SecretError
+
+SECRET_CHARACTERS_MIN = 6
+
+
+class Scrubber:
+    """Replaces the values of declared secrets."""
+
+    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
+        """`secrets` maps names to values. Raises SecretError as `add` does."""
+        self._texts: list[tuple[str, str]] = []
+        self._needles: list[bytes] = []
+        for name, value in (secrets or {}).items():
+            self.add(name, value)
+
+    def add(self, name: str, value: str) -> None:
+        """Declare one more secret. Raises SecretError for a value too short to be told from ordinary text."""
+        if len(value) < SECRET_CHARACTERS_MIN:
+            raise SecretError(name=name, problem=f"is missing or has fewer than {SECRET_CHARACTERS_MIN} characters")
+        if (value, f"[secret {name}]") not in self._texts:
+            self._texts.append((value, f"[secret {name}]"))
+            self._needles.append(msgspec.json.encode(value)[1:-1])
+
+    def raw(self, encoded: bytes) -> bytes:
+        """JSON bytes without the secrets; the very same object when there is none in them."""
+        if not any(needle in encoded for needle in self._needles):
+            return encoded
+        return msgspec.json.encode(self._walk(msgspec.json.decode(encoded)))
+
+    def text(self, text: str) -> str:
+        """Text without the secrets."""
+        for value, name in self._texts:
+            text = text.replace(value, name)
+        return text
+
+    def _walk(self, plain: Any) -> Any:  # noqa: ANN401 - the JSON edge
+        if isinstance(plain, str):
+            return self.text(plain)
+        if isinstance(plain, list):
+            return [self._walk(item) for item in plain]
+        if isinstance(plain, dict):
+            return {self.text(key): self._walk(item) for key, item in plain.items()}
+        return plain

@@ -1,0 +1,398 @@
+"""One pass of the code over a run: what a context call does, live and on replay.
+
+Each call becomes an operation with a key; the cursor decides; the attempt carries the decision out. It owns the two
+ways of ending a body from inside: `halt`, with a verdict that the driver records, and `stop`, which leaves the run
+resumable.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import msgspec
+
+from counterfoil.core import codec, failure, retry
+from counterfoil.core.clock import Instant
+from counterfoil.core.events import ReadRecorded, RetrySet, StepFailed, StepIntended, StepSucceeded, TimerFired, TimerSet
+from counterfoil.core.keys import ROOT, step_key
+from counterfoil.core.replay import Cursor, Decision, Execute, Mismatch, Operation, Replay, ReplayFailure, Wait, describe
+from counterfoil.core.scrub import Scrubber
+from counterfoil.engine.definitions import MODEL, UNSET, Bound, current_step
+from counterfoil.engine.recorder import Recorder, as_value
+from counterfoil.engine.system import System
+from counterfoil.engine.threads import Threads
+from counterfoil.errors import (
+    ConcurrentCallError,
+    CounterfoilError,
+    Halted,
+    InputMismatchError,
+    MismatchError,
+    NestedStepError,
+    NotReadableError,
+    NotStorableError,
+    RunStoppedError,
+    StepMismatchError,
+    UnfinishedError,
+)
+from counterfoil.store import Timer
+
+INTENT_GRACE_SECONDS = 0.005
+"""A plain step's intent rides with its outcome when that comes within this time; else it is written alone."""
+
+YIELD_EVERY = 1000
+"""A replay hands the loop to others after so many steps."""
+
+threads = Threads()
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the run must pause, as it will be recorded."""
+
+    reason: str
+    detail: str
+    next: str
+    step: str | None = None
+    facts: dict[str, Any] = {}
+    cause: BaseException | None = None
+
+
+class Attempt:
+    """The live state of one pass. Lives and dies with its driver."""
+
+    def __init__(
+        self, run: str, recorder: Recorder, *, system: System, scrubber: Scrubber, is_sure: Callable[[], bool]
+    ) -> None:
+        self.run = run
+        self.recorder = recorder
+        self.cursor = Cursor(recorder.state)
+        self.verdict: Verdict | None = None
+        self.stopped: RunStoppedError | None = None
+        self.abandoned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[Any] | None = None
+        self.in_step = False
+        self.raised: list[tuple[BaseException, str]] = []  # exceptions handed to the body, with their steps
+        self._system, self.scrubber, self._is_sure = system, scrubber, is_sure
+        self._ordinal = 0
+        self._under_way: str | None = None
+        self._replayed = 0
+        self._sealed_calls = 0
+        self._has_reads = False
+        self._careful = recorder.state.attempt > 1  # the one before may have died in a step
+
+    # --- calls ---
+
+    async def perform(self, bound: Bound, kind: str) -> Any:  # noqa: ANN401 - the user's own type
+        """A step or model call: the recorded outcome, or a live one that is recorded before it is returned."""
+        what = describe(kind, bound.definition.name)
+        await self._enter(what)
+        try:
+            operation = self._operation(bound, kind)
+            decision = self.cursor.ask(operation)
+            if type(decision) is Replay:
+                await self._breathe()
+                return self._decoded(bound, bytes(decision.value or b"null"), annotated=decision.annotated)
+            if type(decision) is Execute:
+                return await self._live(bound, operation, decision)
+            self._refuse(decision, operation)
+        finally:
+            self._under_way = None
+
+    def read(self, kind: str, draw: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
+        """A recorded read: what is recorded, or what `draw` gives now. Rides with the next commit (J3)."""
+        self._check(kind)
+        if self.verdict or self.stopped:
+            raise Halted
+        operation = Operation(key=self._next_key(), kind=kind, name=kind)
+        decision = self.cursor.ask(operation)
+        if type(decision) is Replay:
+            return codec.decode(bytes(decision.value or b"null"), None, annotated=False, where=kind)
+        if type(decision) is not Execute:
+            self._refuse(decision, operation)
+        value = draw()
+        encoded = codec.encode(value, where=kind)
+        self.recorder.note(ReadRecorded(kind=kind, value=as_value(encoded.raw)), step=operation.key)
+        self._has_reads = True
+        return value
+
+    async def sleep(self, asked: dict[str, Any], due_at: Callable[[Instant], Instant]) -> None:
+        """A durable wait. The recorded due time rules."""
+        await self._enter("sleep")
+        try:
+            raw = codec.encode(asked, where="sleep").raw
+            operation = Operation(key=self._next_key(), kind="sleep", name="sleep", input=raw)
+            decision = self.cursor.ask(operation)
+            if type(decision) is Replay:
+                await self._breathe()
+                return
+            if type(decision) is Execute:
+                due = await self._set_timer(operation, due_at(self._system.now()))
+            elif type(decision) is Wait:
+                due = decision.due
+            else:
+                self._refuse(decision, operation)
+            await self._wait_until(due)
+            self.recorder.note(TimerFired(), step=operation.key)
+            await self._written(self.recorder.flush(timer_cleared=Timer(operation.key, due)))
+        finally:
+            self._under_way = None
+
+    # --- ending from inside ---
+
+    def halt(self, verdict: Verdict) -> NoReturn:
+        """End the body here: the run will be paused with this verdict."""
+        self.verdict = self.verdict or verdict
+        raise Halted
+
+    def stop(self, why: str) -> None:
+        """Let no further call begin, and end a wait at once. A step under way may finish."""
+        self.stopped = self.stopped or RunStoppedError(run=self.run, why=why)
+        if self.task and not self.in_step:
+            self.task.cancel()
+
+    # --- the live side ---
+
+    async def _live(self, bound: Bound, operation: Operation, decision: Execute) -> Any:  # noqa: ANN401
+        if decision.unknown_tries and bound.options.on_unknown == "pause":
+            self._pause_on_unknown(operation)
+        first, due = decision.first_time, decision.due
+        try_number = decision.try_number
+        while True:
+            if due is not None:
+                await self._wait_until(due)
+            first = first or self._system.now()
+            outcome = await self._try(bound, operation, try_number)
+            if type(outcome) is not _Failed:
+                return outcome
+            tried = try_number - decision.tries_before
+            due = retry.next_try(
+                bound.options.retry_policy, outcome.error, tried=tried, first=first, now=self._system.now()
+            )
+            await self._record_failure(operation, outcome, due, try_number=try_number)
+            try_number += 1
+
+    async def _try(self, bound: Bound, operation: Operation, try_number: int) -> Any:  # noqa: ANN401
+        await self._intend(bound, operation, try_number)
+        begun = time.perf_counter_ns()
+        self.in_step = True
+        try:
+            value = await self._called(bound)
+        except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
+            return _Failed(error, _microseconds(begun))
+        finally:
+            self.in_step = False
+        where = f"the result of {operation.name}"
+        try:
+            encoded, _ = codec.record(value, self._returns(bound), where=where)
+        except NotStorableError as error:
+            return _Failed(error, _microseconds(begun))
+        body = StepSucceeded(result=as_value(encoded.raw), annotated=encoded.annotated, duration=_microseconds(begun))
+        body = self.recorder.note(body, step=operation.key, try_number=try_number)
+        await self._written(self.recorder.flush())
+        self._careful = False
+        return self._decoded(bound, bytes(body.result), annotated=encoded.annotated)
+
+    async def _intend(self, bound: Bound, operation: Operation, try_number: int) -> None:
+        """Write the intent: before the call for a model call, soon for a step (J4); reads are on disk first (J3)."""
+        if not self._is_sure():
+            self.stopped = RunStoppedError(run=self.run, why="the lease could not be renewed in time")
+            raise Halted
+        if self._has_reads:
+            await self._written(self.recorder.flush())
+            self._has_reads = False
+        body = StepIntended(
+            kind=operation.kind,
+            name=operation.name,
+            input=as_value(operation.input),
+            digest=codec.input_digest(operation.input),
+            opaque=bound.opaque,
+            worst_cost_usd=bound.options.worst_cost_usd,
+        )
+        self.recorder.note(body, step=operation.key, try_number=try_number, contract=bound.definition.contract)
+        if operation.kind == MODEL or self._careful:
+            await self._written(self.recorder.flush())
+
+    async def _called(self, bound: Bound) -> Any:  # noqa: ANN401 - the user's own type
+        """Call the function, inside the step: in this task if it is async, else in a thread."""
+        timer = asyncio.get_running_loop().call_later(INTENT_GRACE_SECONDS, self._write_intent)
+        token = current_step.set(bound.definition.name)
+        try:
+            async with asyncio.timeout(bound.options.timeout):
+                if bound.definition.is_async:
+                    return await bound.function(*bound.args, **bound.kwargs)
+                value = await threads.run(lambda: bound.function(*bound.args, **bound.kwargs))
+                return await value if isinstance(value, Awaitable) else value
+        finally:
+            current_step.reset(token)
+            timer.cancel()
+
+    def _write_intent(self) -> None:
+        if self.recorder.has_queued:
+            written = asyncio.ensure_future(self.recorder.flush())
+            written.add_done_callback(lambda done: done.exception())  # the outcome's append fails the same way
+
+    async def _record_failure(self, operation: Operation, failed: "_Failed", due: Instant | None, *, try_number: int) -> None:
+        """Record a failed try. Returns when another try is due to be made, else raises in the body."""
+        record = failure.to_record(failed.error)
+        self._careful = False
+        if due is not None:
+            body = RetrySet(due=due, error=record, duration=failed.duration)
+            self.recorder.note(body, step=operation.key, try_number=try_number)
+            await self._written(self.recorder.flush())
+            return
+        final = self.recorder.note(
+            StepFailed(error=record, duration=failed.duration), step=operation.key, try_number=try_number
+        )
+        await self._written(self.recorder.flush())
+        self._raise(failure.rebuild(final.error), operation.key, failed.error)
+
+    async def _set_timer(self, operation: Operation, due: Instant) -> Instant:
+        body = TimerSet(due=due, input=as_value(operation.input), digest=codec.input_digest(operation.input))
+        self.recorder.note(body, step=operation.key)
+        await self._written(self.recorder.flush(timer_set=Timer(operation.key, due)))
+        return due
+
+    async def _wait_until(self, due: Instant) -> None:
+        if due > self._system.now():
+            await self._system.sleep_until(due)
+        if self.stopped:
+            raise Halted
+
+    async def _written(self, written: Awaitable[None]) -> None:
+        """Wait until it is on disk. If it can't be, this process no longer drives the run."""
+        try:
+            await written
+        except CounterfoilError as error:
+            self.stopped = self.stopped or RunStoppedError(run=self.run, why=str(error))
+            self.stopped.__cause__ = error
+            raise Halted from error
+
+    # --- the replaying side ---
+
+    def _refuse(self, decision: Decision, operation: Operation) -> NoReturn:
+        """Raise what the record says: the recorded failure, or the verdict that the code no longer fits."""
+        if isinstance(decision, ReplayFailure):
+            self._raise(failure.rebuild(decision.error), operation.key, None)
+        if isinstance(decision, Mismatch):
+            self.halt(mismatch_verdict(self.run, msgspec.structs.replace(decision, source=_source())))
+        msg = f"one branch can't be given {decision}"
+        raise AssertionError(msg)
+
+    def _raise(self, error: Exception, key: str, original: BaseException | None) -> NoReturn:
+        self.raised.append((error, key))
+        raise error.with_traceback(original.__traceback__ if original else None) from None
+
+    def _decoded(self, bound: Bound, raw: bytes, *, annotated: bool) -> Any:  # noqa: ANN401 - the user's own type
+        where = f"the result of {bound.definition.name}"
+        try:
+            return codec.decode(raw, self._returns(bound), annotated=annotated, where=where)
+        except NotReadableError as error:
+            return self.halt(needs_code(error))
+
+    @staticmethod
+    def _returns(bound: Bound) -> Any:  # noqa: ANN401 - an annotation
+        declared = bound.options.returns
+        return bound.definition.returns if declared is UNSET else declared
+
+    async def _breathe(self) -> None:
+        self._replayed += 1
+        if self._replayed % YIELD_EVERY == 0:
+            await asyncio.sleep(0)
+
+    # --- keys and checks ---
+
+    def _operation(self, bound: Bound, kind: str) -> Operation:
+        name = bound.options.name or bound.definition.name
+        raw = codec.encode(bound.input, where=f"the input of {name}").raw
+        return Operation(key=self._next_key(), kind=kind, name=name, input=self.scrubber.raw(raw))
+
+    def _next_key(self) -> str:
+        key = step_key(ROOT, self._ordinal)
+        self._ordinal += 1
+        return key
+
+    async def _enter(self, what: str) -> None:
+        self._check(what)
+        if self.verdict or self.stopped:
+            await self._sealed()
+        self._under_way = what
+
+    def _check(self, what: str) -> None:
+        outer = current_step.get()
+        if outer is not None:
+            raise NestedStepError(inner=what, outer=outer)
+        if asyncio.current_task() is not self.task:
+            raise ConcurrentCallError(what=what, how="from another task than the workflow's own")
+        if self._under_way is not None:
+            raise ConcurrentCallError(what=what, how=f"while {self._under_way} was under way")
+
+    async def _sealed(self) -> None:
+        """The run has ended for this body. The first call is told so; a second one, by a body that swallowed it, never returns."""
+        self._sealed_calls += 1
+        if self._sealed_calls == 1:
+            raise Halted
+        if not self.abandoned.done():
+            self.abandoned.set_result(None)
+        await asyncio.get_running_loop().create_future()
+
+    def _pause_on_unknown(self, operation: Operation) -> None:
+        what = describe(operation.kind, operation.name)
+        self.halt(
+            Verdict(
+                reason="outcome_unknown",
+                step=operation.key,
+                detail=f"{what} was begun and its outcome was never seen",
+                next=f"Find out whether it happened. `counterfoil resume {self.run}` makes it again.",
+            )
+        )
+
+
+class _Failed(msgspec.Struct, frozen=True):
+    """A try that raised."""
+
+    error: Exception
+    duration: int
+
+
+def needs_code(error: CounterfoilError) -> Verdict:
+    """The verdict for code that asks for what can't be done: mended code can go on from the record."""
+    return Verdict(reason=error.code, detail=str(error), next=error.hint, cause=error)
+
+
+def mismatch_error(run: str, found: Mismatch) -> MismatchError:
+    """The typed error of a mismatch."""
+    if found.verdict == "unfinished":
+        return UnfinishedError(run=run, step=found.step, recorded=found.recorded)
+    if found.verdict == "step_mismatch":
+        return StepMismatchError(
+            run=run, step=found.step, recorded=found.recorded, attempted=found.attempted, source=found.source
+        )
+    return InputMismatchError(
+        run=run,
+        step=found.step,
+        name=found.recorded,
+        source=found.source,
+        differences="; ".join(f"{d.pointer or '/'}: recorded {d.recorded}, attempted {d.attempted}" for d in found.differences),
+    )
+
+
+def mismatch_verdict(run: str, found: Mismatch) -> Verdict:
+    """The verdict that pauses the run."""
+    error = mismatch_error(run, found)
+    facts = msgspec.to_builtins(found)
+    return Verdict(reason=found.verdict, step=None, detail=str(error), next=error.hint, facts=facts, cause=error)
+
+
+def _microseconds(begun: int) -> int:
+    return (time.perf_counter_ns() - begun) // 1000
+
+
+def _source() -> str:
+    """File and line of the user's call: the first frame outside this package."""
+    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to a frame
+    while frame and frame.f_globals.get("__name__", "").startswith("counterfoil.engine"):
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

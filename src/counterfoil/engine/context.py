@@ -1,0 +1,177 @@
+"""What user code holds inside a run: the context, and the functions that find it."""
+
+import os
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
+from uuid import UUID
+
+from counterfoil.core.clock import after, as_datetime, as_instant
+from counterfoil.core.codec import Secret
+from counterfoil.core.retry import Retry
+from counterfoil.core.scrub import Scrubber
+from counterfoil.engine.attempt import Attempt
+from counterfoil.engine.definitions import (
+    MODEL,
+    TOOL,
+    UNSET,
+    Call,
+    Options,
+    bound_call,
+    current_run,
+    current_step,
+)
+from counterfoil.engine.system import System
+from counterfoil.errors import NestedStepError, NotInRunError, SecretError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Duration = float | timedelta
+"""Seconds, or a timedelta."""
+
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class Context:
+    """The run, as the workflow's body sees it.
+
+    Everything that may differ between two passes of the code goes through it, is recorded once, and comes from the
+    record ever after. Calls are made one at a time, from the workflow's own body.
+    """
+
+    def __init__(self, attempt: Attempt, system: System, log: Callable[[str, str], None], options: Options | None = None) -> None:
+        self._attempt, self._system, self._log = attempt, system, log
+        self._options = options or Options()
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self._attempt.run
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether recorded steps lie ahead. For logs and progress only: a branch on it is a mismatch to come."""
+        return self._attempt.cursor.is_replaying
+
+    @property
+    def scrubber(self) -> Scrubber:
+        """What keeps declared secrets out of the record."""
+        return self._attempt.scrubber
+
+    @overload
+    async def step(self, call: Call[R], /) -> R: ...
+    @overload
+    async def step(self, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def step(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def step(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Run a function as a step: its outcome is recorded before it is returned, and never obtained again.
+
+        A plain function runs in a thread. A failure that may pass by itself is tried again, durably; any other is
+        recorded and raised here. If the process dies before the outcome is on disk, the function may run again and the
+        journal says so. Raises NotStorableError for an argument that can't be recorded, before anything runs, and for
+        such a result.
+        """
+        return await self.perform(TOOL, function, args, kwargs)
+
+    @overload
+    async def model(self, call: Call[R], /) -> R: ...
+    @overload
+    async def model(self, function: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def model(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def model(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Make a paid model call: as `step`, and the intent is on disk before the call can leave.
+
+        If the process dies in between, the next attempt records the lost call, with its worst-case cost, and asks
+        again (or pauses, with `on_unknown="pause"`).
+        """
+        return await self.perform(MODEL, function, args, kwargs)
+
+    def now(self) -> datetime:
+        """The time, aware UTC, recorded: every later pass of the code gets the same."""
+        instant: int = self._attempt.read("time", self._system.now)
+        return as_datetime(instant)
+
+    def random(self) -> float:
+        """A random number from 0 up to 1, recorded."""
+        number: float = self._attempt.read("random", self._system.random)
+        return number
+
+    def uuid(self) -> UUID:
+        """A random UUID, recorded."""
+        return UUID(self._attempt.read("uuid", lambda: str(self._system.uuid())))
+
+    async def sleep(self, duration: Duration) -> None:
+        """Wait `duration` seconds, durably: after a crash only what is left of it."""
+        seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+        await self._attempt.sleep({"seconds": seconds}, lambda now: after(now, seconds))
+
+    async def sleep_until(self, moment: datetime) -> None:
+        """Wait until an aware moment, durably; at once if it has passed. Raises ValueError for a naive one."""
+        due = as_instant(moment)
+        await self._attempt.sleep({"until": due}, lambda _: due)
+
+    def log(self, message: str, *, level: Level = "info") -> None:
+        """One line in the log `counterfoil.run` per real execution: nothing is written while the record is replayed."""
+        if not self.is_replaying:
+            self._log(level, message)
+
+    def with_options(  # noqa: PLR0913 - one keyword per option
+        self,
+        *,
+        name: str | None = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        returns: Any = UNSET,  # noqa: ANN401 - an annotation
+        opaque: tuple[str, ...] = (),
+        on_unknown: Literal["repeat", "pause"] | None = None,
+        worst_cost_usd: float | None = None,
+    ) -> Self:
+        """A view of this context whose calls have these options; they win over the decorator's. Records nothing."""
+        given = Options(
+            name=name, retry=retry, timeout=timeout, returns=returns, opaque=opaque,
+            on_unknown=on_unknown, worst_cost_usd=worst_cost_usd,
+        )  # fmt: skip
+        return type(self)(self._attempt, self._system, self._log, given.over(self._options))
+
+    async def perform(self, kind: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """Record and make a call of this kind: what `step`, `model` and direct calls of decorated functions come to."""
+        bound = bound_call(kind, function, args, kwargs, self._options)
+        return await self._attempt.perform(bound, bound.definition.kind)
+
+
+def current() -> Context:
+    """The context of the run that this code belongs to.
+
+    Raises NotInRunError outside a run, NestedStepError inside a step.
+    """
+    run = current_run.get()
+    outer = current_step.get()
+    if not isinstance(run, Context):
+        raise NotInRunError(what="current()")
+    if outer is not None:
+        raise NestedStepError(inner="current()", outer=outer)
+    return run
+
+
+def in_run() -> bool:
+    """Whether `current()` would give a context."""
+    return current_run.get() is not None and current_step.get() is None
+
+
+def reveal(secret: Secret) -> str:
+    """The value of a declared secret, from the environment. Inside a run, only in a step.
+
+    From then on the value is scrubbed from all that is recorded or logged. Raises SecretError when it is not set.
+    """
+    value = os.environ.get(secret.name)
+    run = current_run.get()
+    if value is None:
+        raise SecretError(name=secret.name, problem="is not set")
+    if isinstance(run, Context):
+        if current_step.get() is None:
+            raise SecretError(name=secret.name, problem="may be read inside a step only, never in a workflow's body")
+        run.scrubber.add(secret.name, value)
+    return value

@@ -1,0 +1,346 @@
+"""Drives one attempt: loads the record, runs the code against it, records how it ended.
+
+The states a run can be left in are data of the core; this module only gets there. Nothing of ours is ever open in the
+store while user code runs.
+"""
+
+import asyncio
+import contextvars
+import logging
+import platform
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from counterfoil.core import codec, events, failure, integrity
+from counterfoil.core.events import (
+    AttemptStarted,
+    Event,
+    LateReport,
+    OutcomeUnknown,
+    Record,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunResumed,
+    RunSuspended,
+)
+from counterfoil.core.scrub import Scrubber
+from counterfoil.core.state import RunState, Status, StepStatus, fold
+from counterfoil.engine.attempt import Attempt, Verdict, mismatch_verdict, needs_code
+from counterfoil.engine.context import Context
+from counterfoil.engine.definitions import Workflow, current_run, current_step
+from counterfoil.engine.recorder import Recorder, as_value
+from counterfoil.engine.system import System
+from counterfoil.errors import (
+    CallError,
+    CounterfoilError,
+    DeclarationError,
+    Halted,
+    JournalDamagedError,
+    NotReadableError,
+    RunFailedError,
+    RunPausedError,
+    RunStoppedError,
+    StaleEpochError,
+    StoreError,
+    ValueFormError,
+)
+from counterfoil.store import Head, Message, Store
+
+CRASHES_MAX = 3
+"""After so many crashes in a row that added no outcome, the run pauses."""
+
+_log = logging.getLogger("counterfoil.run")
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """A person's wish that a paused run goes on."""
+
+    who: str
+    why: str | None = None
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a driver is given: the same for all runs of a journal."""
+
+    store: Store
+    system: System
+    scrubber: Scrubber
+    library: str  # version
+    worker: str
+    is_sure: Callable[[], bool]  # whether our lease surely holds
+
+
+class Driver:
+    """One attempt at one run. Made when the run has been taken, used once."""
+
+    def __init__(self, around: Surroundings, workflow: Workflow, head: Head) -> None:
+        self._around, self._workflow, self._head = around, workflow, head
+        self._attempt: Attempt | None = None
+        self._stop_asked: str | None = None
+
+    async def drive(self, records: Sequence[Record], *, resume: Resume | None = None) -> Any:  # noqa: ANN401
+        """The workflow's result.
+
+        Raises RunPausedError, RunFailedError, or RunStoppedError when this process left the run resumable. Whatever
+        is returned or raised is on disk first.
+        """
+        state = load(self._head, records)
+        around = self._around
+        recorder = Recorder(around.store, around.system, around.scrubber, head=self._head, state=state)
+        recorder.attempt = state.attempt + 1
+        try:
+            await self._begin(recorder, resume)
+            crashed_out = self._crash_verdict(state)
+            if crashed_out:
+                return await self._pause(recorder, crashed_out)
+            return await self._run(recorder)
+        except CounterfoilError as error:
+            if isinstance(error, RunPausedError | RunFailedError | RunStoppedError):
+                raise
+            raise RunStoppedError(run=self._head.run, why=str(error)) from error
+
+    def stop(self, why: str) -> None:
+        """Leave the run resumable: no further call begins; a step under way may finish."""
+        self._stop_asked = why
+        if self._attempt:
+            self._attempt.stop(why)
+
+    def cut(self) -> None:
+        """End a step that is still under way; its outcome will be unknown."""
+        if self._attempt and self._attempt.task:
+            self._attempt.task.cancel()
+
+    # --- the beginning ---
+
+    async def _begin(self, recorder: Recorder, resume: Resume | None) -> None:
+        """Note the attempt, and every try that an earlier one left open; before any live call."""
+        state = recorder.state
+        if state.status is Status.PAUSED:
+            wish = resume or Resume("unknown")
+            recorder.note(RunResumed(reopened=_reopened(state), who=wish.who, why=wish.why))
+        around = self._around
+        recorder.note(
+            AttemptStarted(
+                worker=around.worker,
+                host=around.system.host,
+                process=around.system.process,
+                library=f"counterfoil {around.library}, Python {platform.python_version()}",
+                version=self._workflow.version,
+            )
+        )
+        for step in state.open_steps():
+            body = OutcomeUnknown(lost_attempt=step.attempt, worst_cost_usd=step.worst_cost_usd)
+            recorder.note(body, step=step.key, try_number=step.try_number)
+        taken = [self._take_in(recorder, message) for message in await around.store.inbox(self._head.run)]
+        if self._head.epoch > 1 or taken:  # somebody was here before: a crash from here on must count
+            await recorder.flush(taken=taken)
+
+    @staticmethod
+    def _take_in(recorder: Recorder, message: Message) -> str:
+        if message.kind == LateReport.type:
+            recorder.note(msgspec.json.decode(message.body, type=LateReport))
+        return message.id
+
+    def _crash_verdict(self, state: RunState) -> Verdict | None:
+        if state.crashes < CRASHES_MAX:
+            return None
+        unknown = [step for step in state.steps.values() if step.status is StepStatus.UNKNOWN]
+        step = unknown[-1] if unknown else None
+        where = f"in step {step.key} ({step.kind} {step.name})" if step else "outside any step"
+        return Verdict(
+            reason="crash_limit",
+            detail=f"the process died {state.crashes} times in a row without getting further, last {where}",
+            next=f"Find out why the process dies there, then `counterfoil resume {self._head.run}`.",
+        )
+
+    # --- the body ---
+
+    async def _run(self, recorder: Recorder) -> Any:  # noqa: ANN401 - the workflow's own type
+        around = self._around
+        attempt = Attempt(
+            self._head.run, recorder, system=around.system, scrubber=around.scrubber, is_sure=around.is_sure
+        )
+        self._attempt = attempt
+        try:
+            arguments = arguments_of(self._workflow, recorder.state.input)
+        except NotReadableError as error:
+            return await self._pause(recorder, needs_code(error))
+        ended = await self._body(attempt, arguments)
+        if attempt.verdict:
+            return await self._pause(recorder, attempt.verdict)
+        if attempt.stopped:
+            return await self._leave(recorder, attempt.stopped)
+        if ended.error is not None:
+            return await self._fail(recorder, attempt, ended.error)
+        left = attempt.cursor.finish()
+        if left:
+            return await self._pause(recorder, mismatch_verdict(self._head.run, left))
+        return await self._complete(recorder, ended.value)
+
+    async def _body(self, attempt: Attempt, arguments: dict[str, Any]) -> "_Ended":
+        """Run the workflow's body in a task of its own, until it ends or swallows the end it was given."""
+        context = Context(attempt, self._around.system, self._write_log)
+        variables = contextvars.copy_context()
+        variables.run(current_run.set, context)
+        variables.run(current_step.set, None)
+        body = self._workflow.function(context, **arguments)
+        attempt.task = asyncio.get_running_loop().create_task(body, context=variables)
+        if self._stop_asked:
+            attempt.stop(self._stop_asked)
+        await asyncio.wait({attempt.task, attempt.abandoned}, return_when=asyncio.FIRST_COMPLETED)
+        if not attempt.task.done():
+            _log.error("run %s: the body swallowed the signal that ended it, and was abandoned", attempt.run)
+            return _Ended(None, Halted())
+        if attempt.task.cancelled():
+            return _Ended(None, asyncio.CancelledError())
+        error = attempt.task.exception()
+        return _Ended(None, error) if error else _Ended(attempt.task.result(), None)
+
+    def _write_log(self, level: str, message: str) -> None:
+        text = self._around.scrubber.text(message)
+        getattr(_log, level)("%s", text, extra={"run": self._head.run})
+
+    # --- the ends ---
+
+    async def _complete(self, recorder: Recorder, value: Any) -> Any:  # noqa: ANN401 - the workflow's own type
+        where = f"the result of {self._workflow.name}"
+        annotation = self._workflow.hints.get("return", Any)
+        try:
+            encoded, _ = codec.record(value, annotation, where=where)
+        except CounterfoilError as error:
+            return await self._record_end(recorder, error)
+        body = recorder.note(RunCompleted(result=as_value(encoded.raw), annotated=encoded.annotated))
+        await recorder.flush(release=True)
+        return codec.decode(bytes(body.result), annotation, annotated=encoded.annotated, where=where)
+
+    async def _fail(self, recorder: Recorder, attempt: Attempt, error: BaseException) -> Any:  # noqa: ANN401
+        key = next((key for raised, key in attempt.raised if raised is error), None)
+        if key is not None:
+            return await self._pause(recorder, self._step_failed(recorder.state, key, error))
+        if not isinstance(error, Exception):  # not an end of the work: the interpreter or a caller wants out
+            return await self._leave(recorder, RunStoppedError(run=self._head.run, why=type(error).__name__), error)
+        if isinstance(error, CallError | DeclarationError | ValueFormError):
+            return await self._pause(recorder, needs_code(error))
+        if attempt.cursor.is_replaying:  # the record goes on: what failed is this place, not the work
+            return await self._pause(recorder, self._failed_in_replay(error))
+        return await self._record_end(recorder, error)
+
+    async def _record_end(self, recorder: Recorder, error: Exception) -> Any:  # noqa: ANN401 - never returns
+        body = recorder.note(RunFailed(error=failure.to_record(error)))
+        await recorder.flush(release=True)
+        raise failed_error(self._head.run, body) from error
+
+    async def _pause(self, recorder: Recorder, verdict: Verdict) -> Any:  # noqa: ANN401 - never returns
+        body = recorder.note(
+            RunPaused(
+                reason=verdict.reason, step=verdict.step, detail=verdict.detail, next=verdict.next, facts=verdict.facts
+            )
+        )
+        await recorder.flush(reason=verdict.reason, release=True)
+        raise paused_error(self._head.run, body) from verdict.cause
+
+    async def _leave(self, recorder: Recorder, stopped: RunStoppedError, cause: BaseException | None = None) -> Any:  # noqa: ANN401
+        cause = stopped.__cause__ or cause
+        if isinstance(cause, StaleEpochError):
+            await self._report_late(recorder)
+        elif not isinstance(cause, StoreError):
+            recorder.note(RunSuspended(reason="stopped"))
+            await recorder.flush(reason="stopped", release=True)
+        raise stopped from cause
+
+    async def _report_late(self, recorder: Recorder) -> None:
+        """What a replaced owner still knows goes to the inbox, as evidence (J7)."""
+        around, last = self._around, recorder.last
+        report = LateReport(
+            event=last.type if last else None,
+            from_epoch=self._head.epoch,
+            report=as_value(events.encode(last)) if last else events.NONE,
+            who=around.worker,
+        )
+        message = Message(
+            run=self._head.run,
+            kind=LateReport.type,
+            id=f"late:{self._head.run}:{self._head.epoch}",
+            body=events.encode(report),
+            who=around.worker,
+            time=around.system.now(),
+        )
+        await around.store.send(message)
+
+    def _failed_in_replay(self, error: Exception) -> Verdict:
+        return Verdict(
+            reason="replay_failed",
+            detail=f"the code raised before it came to the end of the record: {type(error).__name__}: {error}",
+            next=f"Mend what is missing here, then `counterfoil resume {self._head.run}`.",
+            cause=error,
+        )
+
+    def _step_failed(self, state: RunState, key: str, error: BaseException) -> Verdict:
+        step = state.steps[key]
+        return Verdict(
+            reason="step_failed",
+            step=key,
+            detail=f"step {key} ({step.kind} {step.name}) failed after {step.try_number} tries: {type(error).__name__}: {error}",
+            next=f"Mend the cause, then `counterfoil resume {self._head.run}` tries that one step again.",
+            cause=error,
+        )
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """How a body ended."""
+
+    value: Any
+    error: BaseException | None
+
+
+def load(head: Head, records: Sequence[Record]) -> RunState:
+    """The state of a run, from records that were checked.
+
+    Raises JournalDamagedError, or JournalUnreadableError.
+    """
+    for flaw in integrity.flaws(records, anchors=[integrity.Anchor(head.seq, head.hash)]):
+        raise JournalDamagedError(run=head.run, seq=flaw.seq, problem=flaw.problem)
+    return fold(head.run, (events.read(record, head.run) for record in records))
+
+
+def arguments_of(workflow: Workflow, recorded: events.Value) -> dict[str, Any]:
+    """The workflow's arguments by name, built from the recorded input as the annotations say."""
+    where = f"the input of {workflow.name}"
+    plain = codec.decode(bytes(recorded), None, annotated=False, where=where)
+    return {
+        name: codec.convert(value, workflow.hints.get(name, Any), where=f"{where}, {name}")
+        for name, value in plain.items()
+    }
+
+
+def outcome_of(workflow: Workflow | None, run: str, last: Event) -> Any:  # noqa: ANN401 - the workflow's own type
+    """The recorded result of a run that has ended, by its last event; raises how it failed or why it is paused."""
+    body = last.body
+    if isinstance(body, RunFailed):
+        raise failed_error(run, body) from failure.rebuild(body.error)
+    if isinstance(body, RunPaused):
+        raise paused_error(run, body)
+    if not isinstance(body, RunCompleted):
+        msg = f"run {run} has not ended: {last.type}"
+        raise AssertionError(msg)
+    annotation = workflow.hints.get("return", Any) if workflow else Any
+    return codec.decode(bytes(body.result), annotation, annotated=body.annotated, where=f"the result of run {run}")
+
+
+def failed_error(run: str, body: RunFailed) -> RunFailedError:
+    """The error of a run that failed."""
+    return RunFailedError(run=run, type=failure.short_type(body.error), message=body.error.message)
+
+
+def paused_error(run: str, body: RunPaused) -> RunPausedError:
+    """The error of a run that is paused."""
+    at = f" at step {body.step}" if body.step is not None else ""
+    return RunPausedError(run=run, reason=body.reason, at=at, detail=body.detail or "", next=body.next or "")
+
+
+def _reopened(state: RunState) -> str | None:
+    """The step that a resumed run tries again: the failed one, or the one whose outcome is unknown."""
+    return state.pause.step if state.pause else None

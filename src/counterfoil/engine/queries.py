@@ -1,0 +1,211 @@
+"""Read models: what a person asks about a run, made from its events. Nothing here runs user code."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from counterfoil.core import integrity
+from counterfoil.core.clock import SECOND, Instant
+from counterfoil.core.events import (
+    BOOKKEEPING,
+    AttemptStarted,
+    Event,
+    OutcomeUnknown,
+    ReadRecorded,
+    Record,
+    RetrySet,
+    RunStarted,
+    StepFailed,
+    StepIntended,
+    StepSucceeded,
+    TimerFired,
+    TimerSet,
+)
+from counterfoil.core.failure import short_type
+from counterfoil.core.integrity import Anchor, Flaw
+from counterfoil.core.state import RunState, fold
+from counterfoil.errors import CounterfoilError
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the timeline. Bookkeeping events belong to the entry before or after and have no index."""
+
+    index: int
+    seq: int
+    what: str  # started, intended, succeeded, failed, timer set, timer fired, read, completed
+    time: Instant
+    attempt: int
+    step: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    try_number: int = 0
+    duration: int | None = None  # microseconds
+    notes: tuple[str, ...] = ()  # retries, unknown outcomes
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened to a run, in numbers."""
+
+    attempts: int
+    steps: int  # with an outcome
+    model_calls: int  # tries begun
+    tool_calls: int  # tries begun
+    unknown_calls: int  # tries whose outcome was never seen
+    unknown_cost_usd: float | None  # worst case; None when a bound is missing
+    replayed_calls: int  # outcomes served from the record, over all later attempts
+    replayed_seconds: float  # what those calls took when they were made
+    live_from: int | None  # seq at which the last attempt went live, if it replayed anything
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """What was checked of one run, and what was found."""
+
+    run: str
+    events: int
+    head: str  # hash of the last event, hexadecimal
+    flaws: tuple[Flaw, ...]
+    anchored: bool
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether the stored bytes agree with themselves and with the anchors that were given."""
+        return not self.flaws
+
+
+def timeline(events: Sequence[Event]) -> list[Entry]:
+    """The run's entries by index, bookkeeping folded in."""
+    entries: list[Entry] = []
+    names: dict[str, tuple[str, str]] = {}
+    for event in events:
+        if event.step is not None and isinstance(event.body, StepIntended | ReadRecorded):
+            kind = event.body.kind
+            names[event.step] = (kind, getattr(event.body, "name", kind))
+        if event.type in BOOKKEEPING or _is_repeat(event):
+            _annotate(entries, event)
+        else:
+            entries.append(_entry(len(entries), event, names))
+    return entries
+
+
+def summary(events: Sequence[Event]) -> Summary:
+    """The run in numbers."""
+    intents = [event for event in events if isinstance(event.body, StepIntended)]
+    unknown = [event.body for event in events if isinstance(event.body, OutcomeUnknown)]
+    costs = [body.worst_cost_usd for body in unknown]
+    replayed = list(_replayed(events))
+    starts = [event.seq for event in events if isinstance(event.body, AttemptStarted)]
+    return Summary(
+        attempts=len(starts),
+        steps=sum(isinstance(event.body, StepSucceeded | StepFailed | ReadRecorded | TimerFired) for event in events),
+        model_calls=_count(intents, "model"),
+        tool_calls=_count(intents, "tool"),
+        unknown_calls=sum(body.calls for body in unknown),
+        unknown_cost_usd=None if None in costs else sum(cost for cost in costs if cost is not None),
+        replayed_calls=len(replayed),
+        replayed_seconds=sum(replayed) / SECOND,
+        live_from=starts[-1] + 1 if len(starts) > 1 else None,
+    )
+
+
+def state_of(run: str, events: Iterable[Event]) -> RunState:
+    """The run's state, folded."""
+    return fold(run, events)
+
+
+def verify(run: str, records: Sequence[Record], events: Iterable[Event], *, anchors: Sequence[Anchor] = ()) -> Verification:
+    """Check a run: the chain, the gapless sequence, and that every transition was legal."""
+    found = integrity.flaws(records, anchors=anchors)
+    if not found:
+        try:
+            fold(run, events)
+        except CounterfoilError as error:
+            found = [Flaw(getattr(error, "seq", 0), str(error))]
+    head = records[-1].hash.hex() if records else ""
+    return Verification(run=run, events=len(records), head=head, flaws=tuple(found), anchored=bool(anchors))
+
+
+def _is_repeat(event: Event) -> bool:
+    return isinstance(event.body, StepIntended) and event.envelope.try_number > 1
+
+
+def _entry(index: int, event: Event, names: dict[str, tuple[str, str]]) -> Entry:
+    kind, name = _named(event, names)
+    return Entry(
+        index=index,
+        seq=event.seq,
+        what=_WHAT[event.type],
+        time=event.time,
+        attempt=event.attempt,
+        step=event.step,
+        kind=kind,
+        name=name,
+        try_number=event.envelope.try_number,
+        duration=getattr(event.body, "duration", None),
+        notes=_failure_note(event),
+    )
+
+
+def _named(event: Event, names: dict[str, tuple[str, str]]) -> tuple[str | None, str | None]:
+    if isinstance(event.body, RunStarted):
+        return None, event.body.workflow
+    if isinstance(event.body, TimerSet | TimerFired):
+        return "sleep", "sleep"
+    return names.get(event.step or "", (None, None))
+
+
+def _failure_note(event: Event) -> tuple[str, ...]:
+    if not isinstance(event.body, StepFailed):
+        return ()
+    return (f"{short_type(event.body.error)}: {event.body.error.message}",)
+
+
+def _annotate(entries: list[Entry], event: Event) -> None:
+    """Put what bookkeeping says where a reader looks for it: at the step's intent."""
+    note = _note(event)
+    for position in range(len(entries) - 1, -1, -1):
+        entry = entries[position]
+        if note and (event.step is None or entry.step == event.step):
+            entries[position] = msgspec.structs.replace(entry, notes=(*entry.notes, note))
+            return
+
+
+def _note(event: Event) -> str:
+    body = event.body
+    if isinstance(body, OutcomeUnknown):
+        cost = "no bound declared" if body.worst_cost_usd is None else f"at most {body.worst_cost_usd} USD"
+        return f"try {event.envelope.try_number} of attempt {body.lost_attempt}: sent, outcome unknown ({cost})"
+    if isinstance(body, RetrySet):
+        error = f"{short_type(body.error)}: {body.error.message}" if body.error else "failed"
+        return f"try {event.envelope.try_number} failed, tried again ({error})"
+    if isinstance(body, StepIntended):
+        return f"try {event.envelope.try_number} in attempt {event.attempt}"
+    if isinstance(body, AttemptStarted):
+        return f"attempt {event.attempt} begins" if event.attempt > 1 else ""
+    return f"{event.type.removeprefix('run_')}: {getattr(body, 'reason', None) or getattr(body, 'who', None) or ''}"
+
+
+def _count(intents: Sequence[Event], kind: str) -> int:
+    return sum(isinstance(event.body, StepIntended) and event.body.kind == kind for event in intents)
+
+
+def _replayed(events: Sequence[Event]) -> Iterable[int]:
+    """For every outcome that a later attempt was served: how long its call had taken, in microseconds."""
+    durations: list[int] = []
+    for event in events:
+        if isinstance(event.body, StepSucceeded):
+            durations.append(event.body.duration or 0)
+        if isinstance(event.body, AttemptStarted):
+            yield from durations
+
+
+_WHAT = {
+    "run_started": "started",
+    "run_completed": "completed",
+    "run_failed": "failed",
+    "step_intended": "intended",
+    "step_succeeded": "succeeded",
+    "step_failed": "failed",
+    "read_recorded": "read",
+    "timer_set": "timer set",
+    "timer_fired": "timer fired",
+}

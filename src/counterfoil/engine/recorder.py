@@ -1,0 +1,114 @@
+"""Writes one run's events: numbers, links, folds and sends them to the store, in order.
+
+`note` queues an event; `flush` appends what is queued as one transaction. Every event is folded into the run's state
+before it is queued, so an illegal one is refused here and never reaches the store.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+import msgspec
+
+from counterfoil.core import events, integrity
+from counterfoil.core.clock import Instant
+from counterfoil.core.events import Body, Envelope, Event, Record
+from counterfoil.core.scrub import Scrubber
+from counterfoil.core.state import RunState, Status
+from counterfoil.engine.system import System
+from counterfoil.store import Append, Head, Store, Timer
+
+
+class Recorder:
+    """The pen of a run's owner."""
+
+    def __init__(self, store: Store, system: System, scrubber: Scrubber, *, head: Head, state: RunState) -> None:
+        self.state = state
+        self._store, self._system, self._scrubber = store, system, scrubber
+        self._run, self._epoch = head.run, head.epoch
+        self._durable, self._hash = head.seq, head.hash
+        self._status: Status | None = head.status
+        self._queued: list[Record] = []
+        self.attempt = 0
+        self.last: Body | None = None
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether anything noted is not on its way to the store."""
+        return bool(self._queued)
+
+    def note(self, body: Body, *, step: str | None = None, try_number: int = 0, contract: str | None = None) -> Body:
+        """Queue an event. Returns its body as it is recorded: without declared secrets.
+
+        Raises IllegalTransitionError, and then nothing has changed.
+        """
+        envelope = Envelope(
+            run=self._run,
+            seq=self.state.seq + 1,
+            type=body.type,
+            time=self._system.now(),
+            step=step,
+            attempt=self.attempt,
+            try_number=try_number,
+            epoch=self._epoch,
+            incarnation=self.state.incarnation,
+            contract=contract,
+        )
+        record, body = self._sealed(envelope, body)
+        self.state.apply(Event(envelope, body, record.hash))
+        self._queued.append(record)
+        self._hash, self.last = record.hash, body
+        return body
+
+    def flush(
+        self,
+        *,
+        reason: str | None = None,
+        release: bool = False,
+        timer_set: Timer | None = None,
+        timer_cleared: Timer | None = None,
+        taken: Sequence[str] = (),
+    ) -> Awaitable[None]:
+        """Append what is queued, with the run's status if it has changed. Await it to know that all is on disk.
+
+        The awaitable raises StaleEpochError when another owner has taken the run, StoreUnavailableError when it could
+        not be written; in both cases nothing of this append was kept.
+        """
+        records, self._queued = self._queued, []
+        expected, self._durable = self._durable, self.state.seq
+        status = None if self.state.status is self._status else self.state.status
+        self._status = self.state.status
+        return self._store.append(
+            Append(
+                run=self._run,
+                epoch=self._epoch,
+                expected=expected,
+                records=records,
+                now=self.state.updated,
+                status=status,
+                reason=reason,
+                release=release,
+                timer_set=timer_set,
+                timer_cleared=timer_cleared,
+                taken=taken,
+            )
+        )
+
+    def _sealed(self, envelope: Envelope, body: Body) -> tuple[Record, Body]:
+        encoded = events.encode(body)
+        raw = self._scrubber.raw(encoded)
+        record = integrity.seal(
+            envelope.seq, events.encode(envelope), raw, salt=self._system.salt(), previous=self._hash
+        )
+        return record, body if raw is encoded else events.read(record, self._run).body
+
+
+def first_record(run: str, body: Body, *, now: Instant, system: System, scrubber: Scrubber) -> Record:
+    """The record that a run begins with."""
+    envelope = Envelope(run=run, seq=0, type=body.type, time=now)
+    raw = scrubber.raw(events.encode(body))
+    return integrity.seal(0, events.encode(envelope), raw, salt=system.salt(), previous=integrity.ZERO)
+
+
+def as_value(raw: bytes) -> Any:  # noqa: ANN401 - msgspec.Raw, typed as the events want it
+    """Encoded bytes as a field of an event."""
+    return msgspec.Raw(raw)

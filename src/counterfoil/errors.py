@@ -1,0 +1,419 @@
+"""Every error a user can meet, as one tree (law J10).
+
+Each class has a stable `code`, the facts as typed fields, a sentence made of those facts, and a hint that says
+what to do next. `docs/errors.md` has a section per code; a test holds the two together.
+
+    CounterfoilError
+    ├── DeclarationError ── DuplicateWorkflowError
+    ├── CallError ── NotInRunError, NestedStepError, SyncStepCalledError, ConcurrentCallError
+    ├── ValueFormError ── NotStorableError, NotReadableError, InputInvalidError
+    ├── SecretError
+    ├── RunError ── RunNotFoundError, RunConflictError, RunOwnedError, RunPausedError, RunFailedError,
+    │               RunStoppedError, IllegalTransitionError, WorkflowUnknownError, IdInvalidError
+    ├── MismatchError ── StepMismatchError, InputMismatchError, UnfinishedError
+    ├── RecordedError
+    └── StoreError ── StoreUrlError, StoreNewerError, NotAStoreError, StoreUnavailableError,
+                      StoreClosedError, StaleEpochError, JournalDamagedError, JournalUnreadableError
+
+Signals that user code must not swallow are not in this tree: `Halted` derives from BaseException.
+"""
+
+from typing import Any, ClassVar
+
+
+class CounterfoilError(Exception):
+    """The root: catch it to catch all of ours.
+
+    `code` never changes once released. `facts` holds the fields by name. `hint` says what to do next.
+    """
+
+    code: ClassVar[str] = "error"
+    sentence: ClassVar[str] = "something went wrong"
+    advice: ClassVar[str] = ""
+
+    def __init__(self, **facts: Any) -> None:  # noqa: ANN401 - the typed fields are declared on each class
+        self.facts = facts
+        for name, value in facts.items():
+            setattr(self, name, value)
+        super().__init__(self.sentence.format_map(facts))
+
+    @property
+    def hint(self) -> str:
+        """What to do next, in one or two sentences."""
+        return self.advice.format_map(self.facts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.facts)
+
+
+def _rebuild(kind: type[CounterfoilError], facts: dict[str, Any]) -> CounterfoilError:
+    return kind(**facts)
+
+
+class DeclarationError(CounterfoilError):
+    """A workflow or step is declared in a way that can't work; raised where it is declared."""
+
+    code = "declaration_invalid"
+    sentence = "{name}: {problem}"
+    advice = "{fix}"
+    name: str
+    problem: str
+    fix: str
+
+
+class DuplicateWorkflowError(DeclarationError):
+    """Two workflows of one process have the same name."""
+
+    code = "workflow_duplicate"
+    sentence = "two workflows are named {name!r}: one in {first}, one in {second}"
+    advice = "Rename one of them, or give it @workflow(name=...)."
+    first: str
+    second: str
+
+
+class CallError(CounterfoilError):
+    """A call was made where it can't be recorded. Nothing was run and nothing was recorded."""
+
+    code = "call_invalid"
+
+
+class NotInRunError(CallError):
+    """`current()` was asked for outside a run."""
+
+    code = "not_in_run"
+    sentence = "there is no run here: {what} works only inside a workflow's body"
+    advice = "Call it from a @workflow function (or something it calls), or test with in_run() first."
+    what: str
+
+
+class NestedStepError(CallError):
+    """A context call was made inside a step."""
+
+    code = "nested_step"
+    sentence = "{inner} was called inside the step {outer}"
+    advice = "A step is recorded as one whole. Move the inner call to the workflow's body, or make it a plain function."
+    inner: str
+    outer: str
+
+
+class SyncStepCalledError(CallError):
+    """A decorated plain function was called directly in a workflow's body."""
+
+    code = "sync_step_called"
+    sentence = "{name} is a plain function, so calling it here would block and could not be recorded"
+    advice = "Write `await ctx.{kind}({name}, ...)`, or make it `async def`."
+    name: str
+    kind: str
+
+
+class ConcurrentCallError(CallError):
+    """A context call came from another task than the workflow's own, or while another one was under way."""
+
+    code = "concurrent_call"
+    sentence = "{what} was called {how}"
+    advice = (
+        "This version records one call at a time: await each call in the workflow's own body, "
+        "without gather, create_task or TaskGroup around it."
+    )
+    what: str
+    how: str
+
+
+class ValueFormError(CounterfoilError):
+    """A value has a form that the journal can't keep or give back exactly."""
+
+    code = "value_form"
+
+
+class NotStorableError(ValueFormError):
+    """A value can't be written down so that exactly the same comes back."""
+
+    code = "not_storable"
+    sentence = "{where}: the value at {path} ({type}) can't be recorded: {reason}"
+    advice = "{fix}"
+    where: str
+    path: str
+    type: str
+    reason: str
+    fix: str
+
+
+class NotReadableError(ValueFormError):
+    """A recorded value no longer fits the type that the code now declares."""
+
+    code = "not_readable"
+    sentence = "{where}: the recorded value does not fit {type}: {reason}"
+    advice = "Give the function the annotation (or returns=) that it had when this was recorded, then resume."
+    where: str
+    type: str
+    reason: str
+
+
+class InputInvalidError(ValueFormError):
+    """The arguments do not fit the function's signature or types."""
+
+    code = "input_invalid"
+    sentence = "the input does not fit {name}{signature}: {reason}"
+    advice = "Give the arguments by the names and types shown."
+    name: str
+    signature: str
+    reason: str
+
+
+class SecretError(CounterfoilError):
+    """A declared secret is missing, or too short to be told from ordinary text."""
+
+    code = "secret_invalid"
+    sentence = "the secret {name} {problem}"
+    advice = "Set the environment variable {name} to its value (6 characters or more) before opening the journal."
+    name: str
+    problem: str
+
+
+class RunError(CounterfoilError):
+    """Something about one run."""
+
+    code = "run"
+    run: str
+
+
+class IdInvalidError(RunError):
+    """A run id that can't be used."""
+
+    code = "id_invalid"
+    sentence = "the run id {run!r} {problem}"
+    advice = "Use 1 to 200 printable characters, without blanks at either end."
+    problem: str
+
+
+class RunNotFoundError(RunError):
+    """No run has this id."""
+
+    code = "run_not_found"
+    sentence = "there is no run {run!r} in {store}"
+    advice = "`counterfoil list` shows the runs of a store; --store or COUNTERFOIL_STORE names another one."
+    store: str
+
+
+class RunConflictError(RunError):
+    """The id is taken by a run of another workflow or with another input. Nothing was changed."""
+
+    code = "run_conflict"
+    sentence = "run {run!r} exists with another {what}: recorded {recorded}, now {attempted}"
+    advice = "Give the new work an id of its own, or ask for the same work to get its result."
+    what: str
+    recorded: str
+    attempted: str
+
+
+class RunOwnedError(RunError):
+    """Another living process drives this run."""
+
+    code = "run_owned"
+    sentence = "run {run!r} is being driven by {owner}, whose lease runs for {seconds_left:.1f} s more"
+    advice = "Wait for it: `counterfoil show {run}`. A dead owner on this host is noticed at once, another when its lease has lapsed."
+    owner: str
+    seconds_left: float
+
+
+class RunPausedError(RunError):
+    """The run has stopped and needs a person or new code. All that was recorded is kept.
+
+    `__cause__` holds the error that paused it, if there is one.
+    """
+
+    code = "run_paused"
+    sentence = "run {run!r} is paused ({reason}){at}: {detail}"
+    advice = "{next}"
+    reason: str
+    at: str
+    detail: str
+    next: str
+
+
+class RunFailedError(RunError):
+    """The workflow's body raised. `__cause__` is that exception, rebuilt from the record."""
+
+    code = "run_failed"
+    sentence = "run {run!r} failed: {type}: {message}"
+    advice = "The record is final. Start the work again under a new id once the cause is mended."
+    type: str
+    message: str
+
+
+class RunStoppedError(RunError):
+    """This process stopped driving the run; it can be taken up again."""
+
+    code = "run_stopped"
+    sentence = "run {run!r} was left where it is: {why}"
+    advice = "Take it up again with `counterfoil resume {run}`, or the same call with the same id."
+    why: str
+
+
+class IllegalTransitionError(RunError):
+    """An event that the run's state does not allow. Nothing was changed."""
+
+    code = "illegal_transition"
+    sentence = "run {run!r}: {event} is not possible while {subject} is {state}"
+    advice = "`counterfoil show {run}` says what the run is waiting for."
+    event: str
+    subject: str
+    state: str
+
+
+class WorkflowUnknownError(RunError):
+    """No workflow of this name is loaded in this process."""
+
+    code = "workflow_unknown"
+    sentence = "run {run!r} needs the workflow {workflow!r}, which is not loaded here"
+    advice = "Import the module that defines it, or name the file: `counterfoil resume {run} FILE.py`."
+    workflow: str
+
+
+class MismatchError(CounterfoilError):
+    """The replayed code asks for something other than what is recorded (law J5). No live call was made."""
+
+    code = "mismatch"
+    run: str
+    step: str
+
+
+class StepMismatchError(MismatchError):
+    """Another kind or name of step at this place."""
+
+    code = "step_mismatch"
+    sentence = "run {run!r}, step {step}: recorded {recorded}, attempted {attempted} at {source}"
+    advice = (
+        "The code was changed, or branches on something that is not recorded. Bring back the recorded order of steps, "
+        "or read what the branch hangs on by a step, then resume."
+    )
+    recorded: str
+    attempted: str
+    source: str
+
+
+class InputMismatchError(MismatchError):
+    """The same step with another input."""
+
+    code = "input_mismatch"
+    sentence = "run {run!r}, step {step} ({name}): the input differs from the recorded one at {source}: {differences}"
+    advice = (
+        "The prompt, an argument or something it is made of has changed. Bring back the recorded input, "
+        "or read it by a step so that it is recorded, then resume."
+    )
+    name: str
+    source: str
+    differences: str
+
+
+class UnfinishedError(MismatchError):
+    """The code ended, but the record goes on."""
+
+    code = "unfinished"
+    sentence = "run {run!r}: the code ended, but the record goes on with step {step}: {recorded}"
+    advice = "The code took another way than the recorded one. Bring back the code that made the record, then resume."
+    recorded: str
+
+
+class RecordedError(CounterfoilError):
+    """Stands for a recorded exception whose class can't be rebuilt here."""
+
+    code = "recorded_error"
+    sentence = "{type}: {message}"
+    advice = "Catch RecordedError and look at `type`, or raise an exception whose class is importable and takes its own args."
+    type: str
+    message: str
+
+
+class StoreError(CounterfoilError):
+    """Something about the store."""
+
+    code = "store"
+
+
+class StoreUrlError(StoreError):
+    """The URL names no store we know."""
+
+    code = "store_url"
+    sentence = "{url!r} is not a store: {problem}"
+    advice = "Use sqlite:///relative.db, sqlite:////absolute/path.db or memory://."
+    url: str
+    problem: str
+
+
+class StoreNewerError(StoreError):
+    """The store was written by a newer release. It was not touched."""
+
+    code = "store_newer"
+    sentence = "{store} has schema {found}; this release knows up to {known}"
+    advice = "Upgrade counterfoil to the release that wrote it, or open another store."
+    store: str
+    found: int
+    known: int
+
+
+class NotAStoreError(StoreError):
+    """The file is not ours. It was not touched."""
+
+    code = "not_a_store"
+    sentence = "{store} is not a counterfoil store: {problem}"
+    advice = "Name another file; a new one is made when there is none."
+    store: str
+    problem: str
+
+
+class StoreUnavailableError(StoreError):
+    """The store could not be read or written. Nothing that was acknowledged is lost."""
+
+    code = "store_unavailable"
+    sentence = "{store} can't be used: {problem}"
+    advice = "Mend the cause (disk space, permissions, a lock held by another program), then run the same command again."
+    store: str
+    problem: str
+
+
+class StoreClosedError(StoreError):
+    """The journal was closed before this call."""
+
+    code = "store_closed"
+    sentence = "{store} is closed"
+    advice = "Open it again: `async with counterfoil.open(url) as journal:`."
+    store: str
+
+
+class StaleEpochError(StoreError):
+    """Another owner has taken the run over; this append was refused and nothing of it was kept (law J7)."""
+
+    code = "stale_epoch"
+    sentence = "run {run!r}: this owner (epoch {epoch}, revision {revision}) has been replaced"
+    advice = "The new owner goes on with the run. Nothing is to be done here."
+    run: str
+    epoch: int
+    revision: int
+
+
+class JournalDamagedError(StoreError):
+    """The stored bytes contradict themselves."""
+
+    code = "journal_damaged"
+    sentence = "run {run!r}, event {seq}: {problem}"
+    advice = "`counterfoil verify {run}` lists the damage. Restore the store from a backup; do not edit it."
+    run: str
+    seq: int
+    problem: str
+
+
+class JournalUnreadableError(StoreError):
+    """A replay-critical field of an event is missing or has another form."""
+
+    code = "journal_unreadable"
+    sentence = "run {run!r}, event {seq} ({type}): {problem}"
+    advice = "This field is needed to replay the run. Restore it from a backup or an export."
+    run: str
+    seq: int
+    type: str
+    problem: str
+
+
+class Halted(BaseException):
+    """Ends a workflow's body at a context call. A control signal, never an error: let it pass."""

@@ -1,0 +1,454 @@
+"""The facade: open a store by URL, run workflows durably, look at what is recorded.
+
+The only module that picks a store. `run`, `start` and `resume` are different verbs: `run` starts or attaches and waits,
+`start` records and leaves the work to whoever takes it, `resume` lets a run that stands still go on. Cancelling the
+caller of any of them detaches it; the run goes on until the journal closes.
+"""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, TypeVarTuple, Unpack, cast, overload
+
+import msgspec
+
+
+from counterfoil.core import codec, events
+from counterfoil.core.clock import SECOND
+from counterfoil.core.events import Event, Record, RunStarted
+from counterfoil.core.integrity import Anchor
+from counterfoil.core.keys import check_run_id
+from counterfoil.core.scrub import Scrubber
+from counterfoil.core.state import Status
+from counterfoil.engine import queries
+from counterfoil.engine.context import Context
+from counterfoil.engine.definitions import Call, Workflow, known_workflow, workflow_of
+from counterfoil.engine.driver import Driver, Resume, Surroundings, outcome_of
+from counterfoil.engine.liveness import Lease, is_dead
+from counterfoil.engine.recorder import as_value, first_record
+from counterfoil.engine.system import System
+from counterfoil.errors import (
+    InputInvalidError,
+    NotReadableError,
+    RunConflictError,
+    RunNotFoundError,
+    RunOwnedError,
+    StoreClosedError,
+    StoreUrlError,
+    WorkflowUnknownError,
+)
+from counterfoil.store import Head, NewRun, Query, Store
+from counterfoil.stores.memory import MemoryStore
+from counterfoil.stores.sqlite import SqliteStore
+
+R = TypeVar("R")
+P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
+
+DEFAULT_URL = "sqlite:///counterfoil.db"
+VERSION = "0.1.0"
+WATCH_SECONDS = 0.05
+GRACE_SECONDS = 5.0
+SHOWN_CHARACTERS = 200
+
+
+def open(url: str | Store = DEFAULT_URL, *, secrets: Sequence[str] = (), system: System | None = None) -> "Journal":  # noqa: A001
+    """A journal over the store that the URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`.
+
+    Use it as `async with`, or `await` it and `close` it later. `secrets` names environment variables whose values must
+    never be written: not to the store, not to the log, not into an error. Raises StoreUrlError or SecretError at once;
+    opening raises StoreNewerError, NotAStoreError or StoreUnavailableError.
+    """
+    scrubber = Scrubber({name: os.environ.get(name, "") for name in secrets})
+    return Journal(_store_of(url) if isinstance(url, str) else url, scrubber, system or System())
+
+
+class Run(Generic[R]):
+    """A run as it stood when it was looked at; `refresh` looks again."""
+
+    def __init__(self, journal: "Journal", head: Head, workflow: Workflow | None) -> None:
+        self._journal, self._head, self._workflow = journal, head, workflow
+
+    def __repr__(self) -> str:
+        return f"<run {self.id} of {self.workflow}: {self.state}>"
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self._head.run
+
+    @property
+    def workflow(self) -> str:
+        """The name of its workflow."""
+        return self._head.workflow
+
+    @property
+    def state(self) -> Status:
+        """pending, running, suspended, paused, completed or failed."""
+        return self._head.status
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is paused or suspended."""
+        return self._head.reason
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """Labels given at the start."""
+        return self._head.tags
+
+    @property
+    def head(self) -> Head:
+        """The stored row: revision, hash, owner, times."""
+        return self._head
+
+    async def refresh(self) -> Self:
+        """Look again."""
+        self._head = await self._journal.head(self.id)
+        return self
+
+    async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - waits for another process
+        """Wait until the run has ended and return what it returned.
+
+        Raises RunFailedError, RunPausedError as soon as it is paused, TimeoutError after `timeout` seconds.
+        """
+        async with asyncio.timeout(timeout):
+            return cast("R", await self._journal.wait(self.id, self._workflow))
+
+
+class Journal:
+    """A store, opened: runs are driven here, by this process, until the journal is closed."""
+
+    def __init__(self, store: Store, scrubber: Scrubber, system: System) -> None:
+        self.store = store
+        self._scrubber, self._system = scrubber, system
+        self._lease: Lease | None = None
+        self._leasing = asyncio.Lock()
+        self._drives: dict[str, _Drive] = {}
+        self._is_open = False
+
+    async def __aenter__(self) -> Self:
+        await self.store.open()
+        self._is_open = True
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    def __await__(self) -> Generator[Any, Any, Self]:
+        return self.__aenter__().__await__()
+
+    async def close(self, *, grace: float = GRACE_SECONDS) -> None:
+        """Stop driving and let go. Steps under way get `grace` seconds to end; every run is left resumable."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        await self.stop("the journal was closed", grace=grace)
+        if self._lease:
+            await self._lease.end()
+        await self.store.close()
+
+    async def stop(self, why: str, *, grace: float = GRACE_SECONDS) -> None:
+        """Leave every run that is driven here resumable; those who wait for one get RunStoppedError."""
+        drives = list(self._drives.values())
+        for drive in drives:
+            drive.driver.stop(why)
+        tasks = [drive.task for drive in drives]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=grace)
+            for drive in drives:
+                if drive.task in late:
+                    drive.driver.cut()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- running ---
+
+    @overload
+    async def run(self, call: Call[R], /, *, id: str | None = ..., tags: Mapping[str, str] | None = ...) -> R: ...
+    @overload
+    async def run(
+        self, workflow: Callable[[Context, Unpack[Ts]], Coroutine[Any, Any, R]], /, *args: Unpack[Ts],
+        id: str | None = ..., tags: Mapping[str, str] | None = ...,
+    ) -> R: ...  # fmt: skip
+    async def run(self, workflow: Any, /, *args: Any, id: str | None = None, tags: Mapping[str, str] | None = None) -> Any:  # noqa: A002
+        """Run a workflow and return its result; with an id in use, attach to that run.
+
+        A run that has ended gives its recorded result; one that stands still because its process died is taken up where
+        it was. Without an id a new UUIDv7 is used; keyword arguments go through `bind`. Raises RunConflictError for an
+        id of another workflow or input, RunPausedError, RunFailedError, RunStoppedError, InputInvalidError.
+        """
+        self._check_open()
+        call = _call_of(workflow, args)
+        head, record = await self._recorded(call, id, tags, is_ours=True)
+        declared = workflow_of(call.function)
+        if record is not None:
+            return await self._drive(head, declared, [record])
+        return await self._attach(head, declared)
+
+    @overload
+    async def start(self, call: Call[R], /, *, id: str | None = ..., tags: Mapping[str, str] | None = ...) -> Run[R]: ...
+    @overload
+    async def start(
+        self, workflow: Callable[[Context, Unpack[Ts]], Coroutine[Any, Any, R]], /, *args: Unpack[Ts],
+        id: str | None = ..., tags: Mapping[str, str] | None = ...,
+    ) -> Run[R]: ...  # fmt: skip
+    async def start(self, workflow: Any, /, *args: Any, id: str | None = None, tags: Mapping[str, str] | None = None) -> Any:  # noqa: A002
+        """Record a run and return at once; it is on disk by then. Somebody has to take it: `resume`, or `run` with its id.
+
+        Raises RunConflictError and InputInvalidError.
+        """
+        self._check_open()
+        call = _call_of(workflow, args)
+        head, _ = await self._recorded(call, id, tags, is_ours=False)
+        return Run(self, head, workflow_of(call.function))
+
+    async def resume(
+        self, id: str, workflow: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]] | None = None,  # noqa: A002
+        *, who: str = "api", why: str | None = None,
+    ) -> R:  # fmt: skip
+        """Let a run that stands still go on, here, and return its result. A failed step that paused it is tried again.
+
+        Without `workflow` it is looked up by the recorded name among those loaded. A run that has ended gives its
+        result. Raises RunOwnedError while another process drives it, RunNotFoundError, WorkflowUnknownError, and what
+        `run` raises.
+        """
+        head = await self.head(id)
+        declared = workflow_of(workflow) if workflow else known_workflow(head.workflow)
+        if id in self._drives:
+            return cast("R", await asyncio.shield(self._drives[id].task))
+        if head.status.is_final:
+            return cast("R", await self._outcome(head, declared))
+        if declared is None:
+            raise WorkflowUnknownError(run=id, workflow=head.workflow)
+        if workflow and head.workflow not in {declared.name, *declared.aliases}:
+            raise RunConflictError(run=id, what="workflow", recorded=head.workflow, attempted=declared.name)
+        taken = await self._taken(head)
+        resume = Resume(self._scrubber.text(who), why) if taken.status is Status.PAUSED else None
+        return cast("R", await self._drive(taken, declared, None, resume))
+
+    # --- looking ---
+
+    @overload
+    async def get(self, id: str) -> Run[Any]: ...
+    @overload
+    async def get(self, id: str, workflow: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]) -> Run[R]: ...
+    async def get(self, id: str, workflow: Any = None) -> Run[Any]:  # noqa: A002
+        """The run with this id, typed by its workflow if that is given. Raises RunNotFoundError."""
+        head = await self.head(id)
+        return Run(self, head, workflow_of(workflow) if workflow else known_workflow(head.workflow))
+
+    async def list(
+        self, *, states: Sequence[Status] = (), workflow: str | None = None, tags: Mapping[str, str] | None = None,
+        before: int | None = None, limit: int = 50,
+    ) -> "Sequence[Run[Any]]":  # fmt: skip
+        """Runs, newest first; page on with `before=` the last one's `head.number`."""
+        self._check_open()
+        query = Query(statuses=states, workflow=workflow, tags=dict(tags or {}), before=before, limit=limit)
+        return [Run(self, head, known_workflow(head.workflow)) for head in await self.store.heads(query)]
+
+    async def events(self, id: str) -> Sequence[Event]:  # noqa: A002
+        """All events of a run, in order. Raises RunNotFoundError, JournalUnreadableError."""
+        await self.head(id)
+        return [events.read(record, id) for record in await self.store.read(id)]
+
+    async def verify(self, id: str, *, anchors: Sequence[Anchor] = ()) -> queries.Verification:  # noqa: A002
+        """Check a run's chain, sequence and transitions. `anchors` are heads that were kept outside the store."""
+        await self.head(id)
+        records = await self.store.read(id)
+        return queries.verify(id, records, (events.read(record, id) for record in records), anchors=anchors)
+
+    async def head(self, id: str) -> Head:  # noqa: A002
+        """The run's stored row. Raises RunNotFoundError."""
+        self._check_open()
+        found = await self.store.head(id)
+        if found is None:
+            raise RunNotFoundError(run=id, store=self.store.name)
+        return found
+
+    async def wait(self, id: str, workflow: Workflow | None = None) -> Any:  # noqa: A002, ANN401 - the workflow's own type
+        """Wait until the run has ended or is paused, whoever drives it, and return or raise its outcome."""
+        while not _stands((head := await self.head(id)).status):
+            drive = self._drives.get(id)
+            await (asyncio.wait([drive.task]) if drive else asyncio.sleep(WATCH_SECONDS))
+        return await self._outcome(head, workflow)
+
+    # --- inside ---
+
+    async def _recorded(
+        self, call: Call[Any], id_: str | None, tags: Mapping[str, str] | None, *, is_ours: bool
+    ) -> tuple[Head, Record | None]:
+        """The run's head, and its first record if this call made it; a conflict if it is another run's id."""
+        declared = workflow_of(call.function)
+        run = check_run_id(id_ if id_ is not None else self._system.new_id())
+        raw = self._scrubber.raw(_input_of(declared, call))
+        now = self._system.now()
+        body = RunStarted(
+            workflow=declared.name, input=as_value(raw), version=declared.version, tags=dict(tags or {})
+        )
+        record = first_record(run, body, now=now, system=self._system, scrubber=self._scrubber)
+        owner = (await self._leased()).worker if is_ours else None
+        new = NewRun(run=run, workflow=declared.name, tags=dict(tags or {}), record=record, now=now, owner=owner)
+        head, is_new = await self.store.start(new)
+        if not is_new:
+            await self._check_same(head, declared, raw)
+        return head, record if is_new else None
+
+    async def _check_same(self, head: Head, declared: Workflow, raw: bytes) -> None:
+        if head.workflow not in {declared.name, *declared.aliases}:
+            raise RunConflictError(run=head.run, what="workflow", recorded=head.workflow, attempted=declared.name)
+        body = (await self.events(head.run))[0].body
+        recorded = bytes(cast("RunStarted", body).input)
+        if recorded != raw and codec.input_digest(recorded) != codec.input_digest(raw):
+            raise RunConflictError(run=head.run, what="input", recorded=_shown(recorded), attempted=_shown(raw))
+
+    async def _attach(self, head: Head, declared: Workflow) -> Any:  # noqa: ANN401 - the workflow's own type
+        """Wait for whoever drives the run; drive it here once nobody does."""
+        while True:
+            if head.run in self._drives:
+                return await asyncio.shield(self._drives[head.run].task)
+            if _stands(head.status):
+                return await self._outcome(head, declared)
+            with contextlib.suppress(RunOwnedError):
+                return await self._drive(await self._taken(head), declared, None)
+            await asyncio.sleep(WATCH_SECONDS)
+            head = await self.head(head.run)
+
+    async def _taken(self, head: Head) -> Head:
+        """Make this process the run's owner. Raises RunOwnedError while the present one may live."""
+        lease = await self._leased()
+        dead: set[str] = set()
+        if head.owner and head.owner != lease.worker:
+            worker = await self.store.worker(head.owner)
+            now = self._system.now()
+            if worker and is_dead(self.store.locks, worker, self._system.host):
+                dead.add(worker.id)
+            elif worker and worker.until > now:
+                raise RunOwnedError(run=head.run, owner=worker.id, seconds_left=(worker.until - now) / SECOND)
+        return await self.store.take(head.run, lease.worker, now=self._system.now(), dead=dead)
+
+    async def _drive(
+        self, head: Head, declared: Workflow, records: Sequence[Record] | None, resume: Resume | None = None
+    ) -> Any:  # noqa: ANN401 - the workflow's own type
+        lease = await self._leased()
+        around = Surroundings(
+            store=self.store, system=self._system, scrubber=self._scrubber, library=VERSION, worker=lease.worker,
+            is_sure=lambda: lease.is_sure,
+        )  # fmt: skip
+        driver = Driver(around, declared, head)
+
+        async def driven() -> Any:  # noqa: ANN401 - the workflow's own type
+            try:
+                return await driver.drive(records or await self.store.read(head.run), resume=resume)
+            finally:
+                del self._drives[head.run]
+
+        task = asyncio.create_task(driven(), name=f"counterfoil {head.run}")
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # its caller may have detached
+        self._drives[head.run] = _Drive(driver, task)
+        return await asyncio.shield(task)
+
+    async def _outcome(self, head: Head, declared: Workflow | None) -> Any:  # noqa: ANN401 - the workflow's own type
+        return outcome_of(declared, head.run, (await self.events(head.run))[-1])
+
+    async def _leased(self) -> Lease:
+        """This process as a worker; enlisted when the first run needs it."""
+        async with self._leasing:
+            if self._lease is None:
+                lease = Lease(self.store, self._system)
+                await lease.begin()
+                self._lease = lease
+        return self._lease
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreClosedError(store=self.store.name)
+
+
+class _Drive(msgspec.Struct, frozen=True):
+    """A run that is driven here."""
+
+    driver: Driver
+    task: asyncio.Task[Any]
+
+
+def run_sync(
+    workflow: Callable[[Context, Unpack[Ts]], Coroutine[Any, Any, R]], /, *args: Unpack[Ts],
+    id: str | None = None, store: str | Store | None = None,  # noqa: A002
+) -> R:  # fmt: skip
+    """Open a journal, run a workflow, close it, from code without an event loop (or with one: then in a thread).
+
+    Raises what `Journal.run` raises.
+    """
+
+    async def main() -> R:
+        async with open(store or DEFAULT_URL) as journal:
+            return await journal.run(workflow, *args, id=id)
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(main())
+    return _in_thread(main)
+
+
+def _in_thread(main: Callable[[], Awaitable[R]]) -> R:
+    outcome: list[Any] = []
+    error: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(asyncio.run(cast("Coroutine[Any, Any, R]", main())))
+        except BaseException as raised:  # noqa: BLE001 - raised again in the caller's thread
+            error.append(raised)
+
+    thread = threading.Thread(target=work, name="counterfoil-run-sync")
+    thread.start()
+    thread.join()
+    if error:
+        raise error[0]
+    return cast("R", outcome[0])
+
+
+def _store_of(url: str) -> Store:
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        raise StoreUrlError(url=url, problem="it has no scheme")
+    if scheme == "memory":
+        return MemoryStore()
+    if scheme != "sqlite":
+        raise StoreUrlError(url=url, problem=f"{scheme!r} is not supported")
+    if not rest.startswith("/") or len(rest) == 1:
+        raise StoreUrlError(url=url, problem="a SQLite URL has three slashes and a path")
+    return SqliteStore(Path(rest[1:]))
+
+
+def _call_of(workflow: Any, args: tuple[Any, ...]) -> Call[Any]:  # noqa: ANN401 - overloads type it
+    return workflow if isinstance(workflow, Call) else Call(workflow, args, {})
+
+
+def _input_of(declared: Workflow, call: Call[Any]) -> bytes:
+    """The encoded input by parameter name. Raises InputInvalidError unless it fits signature and types."""
+    signature = str(declared.form.signature)
+    try:
+        named = declared.form.bind(call.args, call.kwargs)
+        encoded = codec.encode(named, where=f"the input of {declared.name}")
+        for name, value in msgspec.json.decode(encoded.raw).items():
+            if codec.TAG not in str(value):
+                codec.convert(value, declared.hints.get(name, Any), where=name)
+    except (TypeError, NotReadableError) as error:
+        raise InputInvalidError(name=declared.name, signature=signature, reason=str(error)) from None
+    return encoded.raw
+
+
+def _stands(status: Status) -> bool:
+    """Whether waiting any longer would bring nothing."""
+    return status.is_final or status is Status.PAUSED
+
+
+def _shown(raw: bytes) -> str:
+    text = raw.decode()
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "..."

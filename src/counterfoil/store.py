@@ -1,0 +1,170 @@
+"""The store port: what an engine may ask of a store, and the records that cross it.
+
+A store keeps bytes and decides nothing about them. It promises, for every method that writes: all of it or none of it,
+durable before the call's result is there, and refused without a trace when the guard fails. What shares one
+transaction is stated on each method (architecture section 5). `counterfoil.testing.conformance` is the definition.
+"""
+
+from collections.abc import Awaitable, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from counterfoil.core.clock import Instant
+from counterfoil.core.events import Record
+from counterfoil.core.state import Status
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """A run's row: where its journal ends, and who drives it."""
+
+    run: str
+    number: int  # order of creation in this store
+    workflow: str
+    status: Status
+    reason: str | None  # why it is paused or suspended
+    tags: dict[str, str]
+    epoch: int  # fencing number; one more at each take
+    owner: str | None  # worker id
+    seq: int  # of the last event
+    hash: bytes  # of the last event
+    created: Instant
+    updated: Instant  # of the last change of status
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that drives runs. Its lease covers all the runs it owns."""
+
+    id: str  # new at each start
+    host: str  # names the kernel whose file locks tell whether the process lives
+    until: Instant  # end of the lease
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run to record."""
+
+    run: str
+    workflow: str
+    tags: dict[str, str]
+    record: Record  # its run_started event
+    now: Instant
+    owner: str | None = None  # when given, the run starts out owned, at epoch 1
+
+
+class Timer(msgspec.Struct, frozen=True):
+    """A due time, so that a sleeping run can be found."""
+
+    step: str
+    due: Instant
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """Events for the end of one run's journal, and the row changes that belong to them."""
+
+    run: str
+    epoch: int
+    expected: int  # seq of the event these follow
+    records: Sequence[Record]
+    now: Instant
+    status: Status | None = None  # when it changes
+    reason: str | None = None  # belongs to status
+    release: bool = False  # the owner lets the run go
+    timer_set: Timer | None = None
+    timer_cleared: Timer | None = None
+    taken: Sequence[str] = ()  # ids of inbox messages that these events take in
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """Something for a run from anyone who does not own it."""
+
+    run: str
+    kind: str
+    id: str  # unique; the same id twice is one message
+    body: bytes
+    who: str
+    time: Instant
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs to list, newest first."""
+
+    statuses: Sequence[Status] = ()  # none: all
+    workflow: str | None = None
+    tags: dict[str, str] = {}
+    before: int | None = None  # keyset: only runs with a smaller number
+    limit: int = 50
+
+
+class Store(Protocol):
+    """A place for journals."""
+
+    name: str
+    """How errors and listings name it."""
+
+    locks: Path | None
+    """Folder for the lock files of workers on this host; None where a process can't outlive the store."""
+
+    async def open(self) -> None:
+        """Make the store ready, creating what is missing.
+
+        Raises StoreNewerError or NotAStoreError before anything is written.
+        """
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go. Calls after it raise StoreClosedError."""
+
+    async def start(self, new: NewRun) -> tuple[Head, bool]:
+        """One transaction: the run's row and its first event. An id in use changes nothing.
+
+        Returns the head, and whether this call made it.
+        """
+
+    async def take(self, run: str, worker: str, *, now: Instant, dead: AbstractSet[str] = frozenset()) -> Head:
+        """One transaction: make `worker` the owner, with the next epoch.
+
+        Raises RunOwnedError while another owner's lease runs, unless that owner is in `dead`; RunNotFoundError;
+        IllegalTransitionError when the run has ended.
+        """
+
+    def append(self, append: Append) -> Awaitable[None]:
+        """One transaction: the events, the head, the status, the timer and the taken messages.
+
+        The awaitable is done when all is on disk; appends are accepted in the order of the calls. Raises
+        StaleEpochError, with nothing kept, when epoch or revision is not the run's own. A cancelled waiter does not
+        cancel the append.
+        """
+
+    async def head(self, run: str) -> Head | None:
+        """The run's row, or None."""
+
+    async def read(self, run: str) -> list[Record]:
+        """All events of a run, in order."""
+
+    async def heads(self, query: Query) -> list[Head]:
+        """Runs, newest first."""
+
+    async def send(self, message: Message) -> bool:
+        """Put a message into a run's inbox. Returns False if one with this id is there.
+
+        Raises RunNotFoundError.
+        """
+
+    async def inbox(self, run: str) -> list[Message]:
+        """Messages that no event has taken in yet, oldest first."""
+
+    async def timers(self, *, due_until: Instant) -> list[tuple[str, Timer]]:
+        """Runs with a timer due by then, in due order."""
+
+    async def enlist(self, worker: Worker) -> None:
+        """Make a worker known, with its lease."""
+
+    def renew(self, worker: str, until: Instant) -> None:
+        """Move the end of a lease. May be called from any thread; returns when it is written."""
+
+    async def worker(self, worker: str) -> Worker | None:
+        """A worker's row, or None."""
+
+    async def discharge(self, worker: str) -> None:
+        """Forget a worker; runs it still owns are free."""

@@ -1,0 +1,1 @@
+"""Stores: one module per database. They know the port and the core, not the engine and not each other."""

@@ -1,0 +1,468 @@
+"""The SQLite store: one file, one writer thread, group commit.
+
+Writes are collected on the event loop and cross to the writer thread as one batch, which is one transaction and one
+sync; the next batch starts when the last returns, without a timer. A write checks its guard before it changes
+anything, so a refused one fails alone and leaves no trace in the batch. Reads have a thread and a connection of their
+own. WAL with synchronous=FULL: what was acknowledged survives a kill and a power cut.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+import apsw
+import msgspec
+
+from counterfoil.core.clock import SECOND, Instant
+from counterfoil.core.events import Record
+from counterfoil.core.state import Status
+from counterfoil.errors import (
+    CounterfoilError,
+    IllegalTransitionError,
+    NotAStoreError,
+    RunNotFoundError,
+    RunOwnedError,
+    StaleEpochError,
+    StoreClosedError,
+    StoreUnavailableError,
+)
+from counterfoil.store import Append, Head, Message, NewRun, Query, Timer, Worker
+from counterfoil.stores import migrate
+
+T = TypeVar("T")
+APPLICATION_ID = 0x43464C31  # "CFL1" in the file's header
+BUSY_TIMEOUT_MS = 30_000
+CHECKPOINT_PAGES = 4000
+BATCH_WRITES_MAX = 1024
+WORKER_KEPT_SECONDS = 86_400
+
+_HEAD = "key, id, workflow, status, reason, tags, epoch, owner, last_seq, head, created, updated"
+_WALK = """
+WITH RECURSIVE walk(prev, seq, envelope, commitment, salt, body, hash) AS (
+    SELECT e.prev, e.seq, e.envelope, e.commitment, e.salt, e.body, e.hash
+      FROM runs AS r CROSS JOIN events AS e ON e.id = r.head_id WHERE r.key = ?
+    UNION ALL
+    SELECT e.prev, e.seq, e.envelope, e.commitment, e.salt, e.body, e.hash
+      FROM walk AS w CROSS JOIN events AS e ON e.id = w.prev)
+SELECT seq, envelope, commitment, salt, body, hash FROM walk
+"""
+_INSERT_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_MOVE_HEAD = "UPDATE runs SET last_seq = ?, head_id = ?, head = ? WHERE id = ? AND epoch = ? AND last_seq = ?"
+
+_tags = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class _Acknowledgement(asyncio.Future[Any]):
+    """Done when a write is on disk. A cancelled waiter learns of it after that, and can't cancel the write."""
+
+    def cancel(self, msg: Any | None = None) -> bool:  # noqa: ANN401, ARG002 - the signature of Future
+        return False
+
+
+class _Write(NamedTuple):
+    work: Callable[["_Transaction"], Any]
+    done: _Acknowledgement
+
+
+class _Place(NamedTuple):
+    """Where a run's journal ends, as the writer last wrote it."""
+
+    row: int
+    head_id: int
+
+
+class SqliteStore:
+    """Journals in one SQLite file. Several processes may use the file; one of them drives a given run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.name = f"sqlite:///{path}"
+        self.locks: Path | None = self.path.with_name(self.path.name + "-workers")
+        self._closed = True
+        self._waiting: list[_Write] = []
+        self._busy = False
+        self._writer = _Lane(f"counterfoil-writer {self.path.name}")
+        self._reader = _Lane(f"counterfoil-reader {self.path.name}")
+
+    async def open(self) -> None:
+        """See Store. Makes the file, readable by its owner only, when there is none."""
+        self._loop = asyncio.get_running_loop()
+        await self._writer.start(self._open_writer)
+        try:
+            await self._reader.start(self._open_reader)
+        except BaseException:
+            self._writer.stop()
+            raise
+        self._closed = False
+
+    async def close(self) -> None:
+        """See Store."""
+        if self._closed:
+            return
+        self._closed = True
+        while self._busy or self._waiting:
+            await asyncio.wait([self._submit(lambda _: None)])
+        self._reader.stop()
+        self._writer.stop()
+
+    async def start(self, new: NewRun) -> tuple[Head, bool]:
+        """See Store."""
+        return cast("tuple[Head, bool]", await self._write(lambda tx: tx.start(new)))
+
+    async def take(self, run: str, worker: str, *, now: Instant, dead: AbstractSet[str] = frozenset()) -> Head:
+        """See Store."""
+        return cast("Head", await self._write(lambda tx: tx.take(run, worker, now, dead)))
+
+    def append(self, append: Append) -> Awaitable[None]:
+        """See Store."""
+        return self._write(lambda tx: tx.append(append))
+
+    async def head(self, run: str) -> Head | None:
+        """See Store."""
+        return await self._read(lambda db: _head(db, run))
+
+    async def read(self, run: str) -> list[Record]:
+        """See Store."""
+        rows = await self._read(lambda db: db.execute(_WALK, (run,)).fetchall())
+        return [Record(*row) for row in reversed(rows)]
+
+    async def heads(self, query: Query) -> list[Head]:
+        """See Store."""
+        return await self._read(lambda db: [_as_head(row) for row in db.execute(*_listing(query))])
+
+    async def send(self, message: Message) -> bool:
+        """See Store."""
+        return cast("bool", await self._write(lambda tx: tx.send(message)))
+
+    async def inbox(self, run: str) -> list[Message]:
+        """See Store."""
+        sql = """SELECT kind, key, body, who, time FROM inbox
+                  WHERE taken = 0 AND run = (SELECT id FROM runs WHERE key = ?) ORDER BY id"""
+        rows = await self._read(lambda db: db.execute(sql, (run,)).fetchall())
+        return [Message(run=run, kind=kind, id=key, body=body, who=who, time=time) for kind, key, body, who, time in rows]
+
+    async def timers(self, *, due_until: Instant) -> list[tuple[str, Timer]]:
+        """See Store."""
+        sql = """SELECT r.key, t.step, t.due FROM timers AS t JOIN runs AS r ON r.id = t.run
+                  WHERE t.due <= ? ORDER BY t.due, r.key, t.step"""
+        rows = await self._read(lambda db: db.execute(sql, (due_until,)).fetchall())
+        return [(run, Timer(step, due)) for run, step, due in rows]
+
+    async def enlist(self, worker: Worker) -> None:
+        """See Store."""
+        await self._write(lambda tx: tx.enlist(worker))
+
+    def renew(self, worker: str, until: Instant) -> None:
+        """See Store. Waits for the writer thread, not for the event loop."""
+        self._check_open()
+        sql = "UPDATE workers SET until = ? WHERE id = ?"
+        self._writer.submit(lambda db: db.execute(sql, (until, worker))).result()
+
+    async def worker(self, worker: str) -> Worker | None:
+        """See Store."""
+        sql = "SELECT id, host, until FROM workers WHERE id = ?"
+        row = await self._read(lambda db: db.execute(sql, (worker,)).fetchone())
+        return Worker(id=row[0], host=row[1], until=row[2]) if row else None
+
+    async def discharge(self, worker: str) -> None:
+        """See Store."""
+        await self._write(lambda tx: tx.discharge(worker))
+
+    # --- the writer ---
+
+    def _write(self, work: Callable[["_Transaction"], Any]) -> Awaitable[Any]:
+        self._check_open()
+        return self._submit(work)
+
+    def _submit(self, work: Callable[["_Transaction"], Any]) -> _Acknowledgement:
+        done = _Acknowledgement(loop=self._loop)
+        self._waiting.append(_Write(work, done))
+        if not self._busy:
+            self._busy = True
+            self._loop.call_soon(self._flush)
+        return done
+
+    def _flush(self) -> None:
+        batch, self._waiting = self._waiting[:BATCH_WRITES_MAX], self._waiting[BATCH_WRITES_MAX:]
+        self._writer.put(lambda db: self._commit(db, batch))
+
+    def _commit(self, db: apsw.Connection, batch: list[_Write]) -> None:
+        """Runs in the writer thread."""
+        try:
+            results: list[Any] = _Transaction(db, self._places, self.name).run(batch)
+        except apsw.Error as error:
+            self._places.clear()
+            results = [_translated(error, self.name)] * len(batch)
+        self._loop.call_soon_threadsafe(self._acknowledge, batch, results)
+
+    def _acknowledge(self, batch: list[_Write], results: list[Any]) -> None:
+        for write, result in zip(batch, results, strict=True):
+            if isinstance(result, BaseException):
+                write.done.set_exception(result)
+            else:
+                write.done.set_result(result)
+        if self._waiting:
+            self._flush()  # at once: the waiters just woken fill the batch after this one
+        else:
+            self._busy = False
+
+    # --- connections ---
+
+    async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
+        self._check_open()
+        return await asyncio.wrap_future(self._reader.submit(work), loop=self._loop)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError(store=self.name)
+
+    def _open_writer(self) -> apsw.Connection:
+        self._places: dict[str, _Place] = {}
+        try:
+            self.path.touch(mode=0o600, exist_ok=True)
+            db = apsw.Connection(str(self.path))
+            db.set_busy_timeout(BUSY_TIMEOUT_MS)
+            _migrate(db, self.name)
+            db.execute(f"PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        except OSError as error:
+            raise StoreUnavailableError(store=self.name, problem=error.strerror or str(error)) from error
+        except apsw.Error as error:
+            raise _translated(error, self.name) from error
+        return db
+
+    def _open_reader(self) -> apsw.Connection:
+        """Only the writer checkpoints."""
+        db = apsw.Connection(str(self.path))
+        db.set_busy_timeout(BUSY_TIMEOUT_MS)
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        db.execute("PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0")
+        return db
+
+
+class _Lane:
+    """A thread with a connection, that runs what it is given, in order."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: queue.SimpleQueue[Callable[[apsw.Connection], None] | None] = queue.SimpleQueue()
+
+    async def start(self, connect: Callable[[], apsw.Connection]) -> None:
+        """Open the connection in the new thread; raises what that raises."""
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(connect, ready), name=self._name, daemon=True)
+        self._thread.start()
+        await asyncio.wrap_future(ready)
+
+    def stop(self) -> None:
+        """End the thread after what was put before."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def put(self, job: Callable[[apsw.Connection], None]) -> None:
+        """Run a job that settles its own outcome."""
+        self._jobs.put(job)
+
+    def submit(self, job: Callable[[apsw.Connection], T]) -> "Future[T]":
+        """Run a job, and hold its result or its error."""
+        outcome: Future[T] = Future()
+        self._jobs.put(lambda db: _settle(outcome, lambda: job(db)))
+        return outcome
+
+    def _run(self, connect: Callable[[], apsw.Connection], ready: "Future[None]") -> None:
+        try:
+            db = connect()
+        except BaseException as error:  # noqa: BLE001 - handed to the opener, whole
+            ready.set_exception(error)
+            return
+        ready.set_result(None)
+        while (job := self._jobs.get()) is not None:
+            job(db)
+        db.close()
+
+
+def _settle(outcome: "Future[T]", work: Callable[[], T]) -> None:
+    try:
+        outcome.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - handed to the caller, whole
+        outcome.set_exception(error)
+
+
+class _Transaction:
+    """One transaction of the writer. Every write checks first and changes after, so that it can fail alone."""
+
+    def __init__(self, db: apsw.Connection, places: dict[str, _Place], store: str) -> None:
+        self._db, self._places, self._store = db, places, store
+        self._events: list[tuple[Any, ...]] = []
+
+    def run(self, batch: list[_Write]) -> list[Any]:
+        """Commit the batch; a result or an error for each write."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._next_id = self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM events").fetchone()[0]
+            results = [self._attempt(write) for write in batch]
+            if self._events:
+                self._db.executemany(_INSERT_EVENT, self._events)
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+        return results
+
+    def _attempt(self, write: _Write) -> Any:  # noqa: ANN401 - each write has its own result
+        try:
+            return write.work(self)
+        except CounterfoilError as error:
+            return error
+
+    def start(self, new: NewRun) -> tuple[Head, bool]:
+        existing = _head(self._db, new.run)
+        if existing:
+            return existing, False
+        sql = "INSERT INTO runs VALUES (NULL, ?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
+        epoch = 1 if new.owner else 0
+        tags = msgspec.json.encode(new.tags).decode()
+        identity = (new.run, new.workflow, Status.PENDING.value, tags, epoch, new.owner)
+        self._db.execute(sql, (*identity, 0, self._next_id, new.record.hash, new.now, new.now))
+        self._places[new.run] = _Place(self._db.last_insert_rowid(), 0)
+        self._link(new.run, [new.record])
+        return cast("Head", _head(self._db, new.run)), True
+
+    def take(self, run: str, worker: str, now: Instant, dead: AbstractSet[str]) -> Head:
+        head = self._known(run)
+        if head.status.is_final:
+            raise IllegalTransitionError(run=run, event="take", subject=f"run {run}", state=head.status)
+        if head.owner not in {None, worker, *dead}:
+            until = self._db.execute("SELECT until FROM workers WHERE id = ?", (head.owner,)).fetchone()
+            if until and until[0] > now:
+                raise RunOwnedError(run=run, owner=head.owner, seconds_left=(until[0] - now) / SECOND)
+        self._db.execute("UPDATE runs SET epoch = epoch + 1, owner = ? WHERE key = ?", (worker, run))
+        self._places.pop(run, None)
+        return msgspec.structs.replace(head, epoch=head.epoch + 1, owner=worker)
+
+    def append(self, append: Append) -> None:
+        place = self._place(append.run)
+        last = append.records[-1]
+        head = (last.seq, self._next_id + len(append.records) - 1, last.hash)
+        self._db.execute(_MOVE_HEAD, (*head, place.row, append.epoch, append.expected))
+        if self._db.changes() != 1:
+            raise StaleEpochError(run=append.run, epoch=append.epoch, revision=append.expected)
+        self._link(append.run, append.records)
+        if append.status is not None or append.release:
+            self._move(place.row, append)
+        if append.timer_set or append.timer_cleared or append.taken:
+            self._settle_parts(place.row, append)
+
+    def send(self, message: Message) -> bool:
+        self._known(message.run)
+        sql = """INSERT INTO inbox (run, kind, key, body, who, time)
+                 SELECT id, ?, ?, ?, ?, ? FROM runs WHERE key = ? ON CONFLICT (key) DO NOTHING"""
+        self._db.execute(sql, (message.kind, message.id, message.body, message.who, message.time, message.run))
+        return self._db.changes() == 1
+
+    def enlist(self, worker: Worker) -> None:
+        self._db.execute("DELETE FROM workers WHERE until < ?", (worker.until - WORKER_KEPT_SECONDS * SECOND,))
+        self._db.execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (worker.id, worker.host, worker.until))
+
+    def discharge(self, worker: str) -> None:
+        self._db.execute("DELETE FROM workers WHERE id = ?", (worker,))
+
+    def _link(self, run: str, records: Sequence[Record]) -> None:
+        """Queue the rows of a run's next events, each pointing at the one before."""
+        row, previous = self._places[run]
+        for record in records:
+            self._events.append((
+                self._next_id, row, record.seq, previous,
+                record.envelope, record.commitment, record.salt, record.body, record.hash,
+            ))  # fmt: skip
+            previous = self._next_id
+            self._next_id += 1
+        self._places[run] = _Place(row, previous)
+
+    def _move(self, row: int, append: Append) -> None:
+        if append.status is not None:
+            sql = "UPDATE runs SET status = ?, reason = ?, updated = ? WHERE id = ?"
+            self._db.execute(sql, (append.status.value, append.reason, append.now, row))
+        if append.release:
+            self._db.execute("UPDATE runs SET owner = NULL WHERE id = ?", (row,))
+            self._places.pop(append.run, None)
+
+    def _settle_parts(self, row: int, append: Append) -> None:
+        if append.timer_set:
+            self._db.execute("INSERT OR IGNORE INTO timers VALUES (?, ?, ?)", (append.timer_set.due, row, append.timer_set.step))
+        if append.timer_cleared:
+            sql = "DELETE FROM timers WHERE due = ? AND run = ? AND step = ?"
+            self._db.execute(sql, (append.timer_cleared.due, row, append.timer_cleared.step))
+        for key in append.taken:
+            self._db.execute("UPDATE inbox SET taken = 1 WHERE key = ?", (key,))
+
+    def _place(self, run: str) -> _Place:
+        if run not in self._places:
+            found = self._db.execute("SELECT id, head_id FROM runs WHERE key = ?", (run,)).fetchone()
+            if not found:
+                raise RunNotFoundError(run=run, store=self._store)
+            self._places[run] = _Place(*found)
+        return self._places[run]
+
+    def _known(self, run: str) -> Head:
+        head = _head(self._db, run)
+        if head is None:
+            raise RunNotFoundError(run=run, store=self._store)
+        return head
+
+
+def _head(db: apsw.Connection, run: str) -> Head | None:
+    row = db.execute("SELECT " + _HEAD + " FROM runs WHERE key = ?", (run,)).fetchone()
+    return _as_head(row) if row else None
+
+
+def _as_head(row: Any) -> Head:  # noqa: ANN401 - a row of the database
+    run, number, workflow, status, reason, tags, epoch, owner, seq, hash_, created, updated = row
+    return Head(
+        run=run, number=number, workflow=workflow, status=Status(status), reason=reason, tags=_tags(tags), epoch=epoch,
+        owner=owner, seq=seq, hash=hash_, created=created, updated=updated,
+    )  # fmt: skip
+
+
+def _listing(query: Query) -> tuple[str, dict[str, Any]]:
+    sql = "SELECT " + _HEAD + """ FROM runs
+        WHERE (:before IS NULL OR id < :before)
+          AND (:workflow IS NULL OR workflow = :workflow)
+          AND (:statuses = '[]' OR status IN (SELECT value FROM json_each(:statuses)))
+          AND NOT EXISTS (SELECT 1 FROM json_each(:tags) AS wanted WHERE NOT EXISTS (
+              SELECT 1 FROM json_each(runs.tags) AS found
+               WHERE found.key = wanted.key AND found.value = wanted.value))
+        ORDER BY id DESC LIMIT :limit"""
+    wanted = {"statuses": msgspec.json.encode(list(query.statuses)).decode(), "tags": msgspec.json.encode(query.tags).decode()}
+    return sql, {"before": query.before, "workflow": query.workflow, "limit": query.limit, **wanted}
+
+
+def _migrate(db: apsw.Connection, store: str) -> None:
+    """Bring the schema up to date; refuse a foreign or a newer file before anything is written."""
+    version, application = db.pragma("user_version"), db.pragma("application_id")
+    is_new = not db.pragma("schema_version")
+    if application != APPLICATION_ID and not is_new:
+        raise NotAStoreError(store=store, problem="it is a SQLite database of another program")
+    scripts = migrate.pending("sqlite", found=version, store=store)
+    if not scripts:
+        return
+    db.execute("PRAGMA journal_mode = WAL")
+    with db:
+        if db.pragma("user_version") != version:  # another process was quicker
+            return
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        for script in scripts:
+            db.execute(script)
+        db.execute(f"PRAGMA user_version = {version + len(scripts)}")
+
+
+def _translated(error: apsw.Error, store: str) -> CounterfoilError:
+    """Our error for one of the driver's."""
+    if isinstance(error, apsw.NotADBError):
+        return NotAStoreError(store=store, problem="it is not a SQLite database")
+    return StoreUnavailableError(store=store, problem=str(error) or type(error).__name__)
