@@ -29,7 +29,7 @@ from counterfoil.errors import (
     StepMismatchError,
     UnfinishedError,
 )
-from counterfoil.journal import Journal, Run, open, run_sync  # noqa: A004 - read as counterfoil.open
+from counterfoil.journal import Journal, Run, open, run_sync
 
 __all__ = [
     "Call",

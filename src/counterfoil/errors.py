@@ -31,7 +31,7 @@ class CounterfoilError(Exception):
     sentence: ClassVar[str] = "something went wrong"
     advice: ClassVar[str] = ""
 
-    def __init__(self, **facts: Any) -> None:  # noqa: ANN401 - the typed fields are declared on each class
+    def __init__(self, **facts: Any) -> None:
         self.facts = facts
         for name, value in facts.items():
             setattr(self, name, value)
@@ -211,7 +211,10 @@ class RunOwnedError(RunError):
 
     code = "run_owned"
     sentence = "run {run!r} is being driven by {owner}, whose lease runs for {seconds_left:.1f} s more"
-    advice = "Wait for it: `counterfoil show {run}`. A dead owner on this host is noticed at once, another when its lease has lapsed."
+    advice = (
+        "Wait for it: `counterfoil show {run}`. A dead owner on this host is noticed at once, "
+        "another when its lease has lapsed."
+    )
     owner: str
     seconds_left: float
 
@@ -320,7 +323,10 @@ class RecordedError(CounterfoilError):
 
     code = "recorded_error"
     sentence = "{type}: {message}"
-    advice = "Catch RecordedError and look at `type`, or raise an exception whose class is importable and takes its own args."
+    advice = (
+        "Catch RecordedError and look at `type`, or raise an exception whose attributes are plain values "
+        "and whose module is imported before the run is taken up."
+    )
     type: str
     message: str
 
@@ -367,7 +373,9 @@ class StoreUnavailableError(StoreError):
 
     code = "store_unavailable"
     sentence = "{store} can't be used: {problem}"
-    advice = "Mend the cause (disk space, permissions, a lock held by another program), then run the same command again."
+    advice = (
+        "Mend the cause (disk space, permissions, a lock held by another program), then run the same command again."
+    )
     store: str
     problem: str
 

@@ -12,10 +12,9 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, TypeVarTuple, Unpack, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, TypeVarTuple, cast, overload
 
 import msgspec
-
 
 from counterfoil.core import codec, events
 from counterfoil.core.clock import SECOND
@@ -56,7 +55,7 @@ GRACE_SECONDS = 5.0
 SHOWN_CHARACTERS = 200
 
 
-def open(url: str | Store = DEFAULT_URL, *, secrets: Sequence[str] = (), system: System | None = None) -> "Journal":  # noqa: A001
+def open(url: str | Store = DEFAULT_URL, *, secrets: Sequence[str] = (), system: System | None = None) -> "Journal":
     """A journal over the store that the URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`.
 
     Use it as `async with`, or `await` it and `close` it later. `secrets` names environment variables whose values must
@@ -136,7 +135,9 @@ class Journal:
         self._is_open = True
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.close()
 
     def __await__(self) -> Generator[Any, Any, Self]:
@@ -171,10 +172,12 @@ class Journal:
     async def run(self, call: Call[R], /, *, id: str | None = ..., tags: Mapping[str, str] | None = ...) -> R: ...
     @overload
     async def run(
-        self, workflow: Callable[[Context, Unpack[Ts]], Coroutine[Any, Any, R]], /, *args: Unpack[Ts],
+        self, workflow: Callable[[Context, *Ts], Coroutine[Any, Any, R]], /, *args: *Ts,
         id: str | None = ..., tags: Mapping[str, str] | None = ...,
     ) -> R: ...  # fmt: skip
-    async def run(self, workflow: Any, /, *args: Any, id: str | None = None, tags: Mapping[str, str] | None = None) -> Any:  # noqa: A002
+    async def run(
+        self, workflow: Any, /, *args: object, id: str | None = None, tags: Mapping[str, str] | None = None
+    ) -> Any:
         """Run a workflow and return its result; with an id in use, attach to that run.
 
         A run that has ended gives its recorded result; one that stands still because its process died is taken up where
@@ -190,14 +193,18 @@ class Journal:
         return await self._attach(head, declared)
 
     @overload
-    async def start(self, call: Call[R], /, *, id: str | None = ..., tags: Mapping[str, str] | None = ...) -> Run[R]: ...
+    async def start(
+        self, call: Call[R], /, *, id: str | None = ..., tags: Mapping[str, str] | None = ...
+    ) -> Run[R]: ...
     @overload
     async def start(
-        self, workflow: Callable[[Context, Unpack[Ts]], Coroutine[Any, Any, R]], /, *args: Unpack[Ts],
+        self, workflow: Callable[[Context, *Ts], Coroutine[Any, Any, R]], /, *args: *Ts,
         id: str | None = ..., tags: Mapping[str, str] | None = ...,
     ) -> Run[R]: ...  # fmt: skip
-    async def start(self, workflow: Any, /, *args: Any, id: str | None = None, tags: Mapping[str, str] | None = None) -> Any:  # noqa: A002
-        """Record a run and return at once; it is on disk by then. Somebody has to take it: `resume`, or `run` with its id.
+    async def start(
+        self, workflow: Any, /, *args: object, id: str | None = None, tags: Mapping[str, str] | None = None
+    ) -> Any:
+        """Record a run and return; it is on disk by then. Somebody has to take it: `resume`, or `run` with its id.
 
         Raises RunConflictError and InputInvalidError.
         """
@@ -207,7 +214,7 @@ class Journal:
         return Run(self, head, workflow_of(call.function))
 
     async def resume(
-        self, id: str, workflow: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]] | None = None,  # noqa: A002
+        self, id: str, workflow: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]] | None = None,
         *, who: str = "api", why: str | None = None,
     ) -> R:  # fmt: skip
         """Let a run that stands still go on, here, and return its result. A failed step that paused it is tried again.
@@ -228,7 +235,7 @@ class Journal:
             raise RunConflictError(run=id, what="workflow", recorded=head.workflow, attempted=declared.name)
         taken = await self._taken(head)
         resume = Resume(self._scrubber.text(who), why) if taken.status is Status.PAUSED else None
-        return cast("R", await self._drive(taken, declared, None, resume))
+        return cast("R", await self._drive(taken, declared, None, resume=resume))
 
     # --- looking ---
 
@@ -236,7 +243,7 @@ class Journal:
     async def get(self, id: str) -> Run[Any]: ...
     @overload
     async def get(self, id: str, workflow: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]]) -> Run[R]: ...
-    async def get(self, id: str, workflow: Any = None) -> Run[Any]:  # noqa: A002
+    async def get(self, id: str, workflow: Any = None) -> Run[Any]:
         """The run with this id, typed by its workflow if that is given. Raises RunNotFoundError."""
         head = await self.head(id)
         return Run(self, head, workflow_of(workflow) if workflow else known_workflow(head.workflow))
@@ -250,18 +257,18 @@ class Journal:
         query = Query(statuses=states, workflow=workflow, tags=dict(tags or {}), before=before, limit=limit)
         return [Run(self, head, known_workflow(head.workflow)) for head in await self.store.heads(query)]
 
-    async def events(self, id: str) -> Sequence[Event]:  # noqa: A002
+    async def events(self, id: str) -> Sequence[Event]:
         """All events of a run, in order. Raises RunNotFoundError, JournalUnreadableError."""
         await self.head(id)
         return [events.read(record, id) for record in await self.store.read(id)]
 
-    async def verify(self, id: str, *, anchors: Sequence[Anchor] = ()) -> queries.Verification:  # noqa: A002
+    async def verify(self, id: str, *, anchors: Sequence[Anchor] = ()) -> queries.Verification:
         """Check a run's chain, sequence and transitions. `anchors` are heads that were kept outside the store."""
         await self.head(id)
         records = await self.store.read(id)
         return queries.verify(id, records, (events.read(record, id) for record in records), anchors=anchors)
 
-    async def head(self, id: str) -> Head:  # noqa: A002
+    async def head(self, id: str) -> Head:
         """The run's stored row. Raises RunNotFoundError."""
         self._check_open()
         found = await self.store.head(id)
@@ -269,7 +276,7 @@ class Journal:
             raise RunNotFoundError(run=id, store=self.store.name)
         return found
 
-    async def wait(self, id: str, workflow: Workflow | None = None) -> Any:  # noqa: A002, ANN401 - the workflow's own type
+    async def wait(self, id: str, workflow: Workflow | None = None) -> Any:
         """Wait until the run has ended or is paused, whoever drives it, and return or raise its outcome."""
         while not _stands((head := await self.head(id)).status):
             drive = self._drives.get(id)
@@ -286,9 +293,7 @@ class Journal:
         run = check_run_id(id_ if id_ is not None else self._system.new_id())
         raw = self._scrubber.raw(_input_of(declared, call))
         now = self._system.now()
-        body = RunStarted(
-            workflow=declared.name, input=as_value(raw), version=declared.version, tags=dict(tags or {})
-        )
+        body = RunStarted(workflow=declared.name, input=as_value(raw), version=declared.version, tags=dict(tags or {}))
         record = first_record(run, body, now=now, system=self._system, scrubber=self._scrubber)
         owner = (await self._leased()).worker if is_ours else None
         new = NewRun(run=run, workflow=declared.name, tags=dict(tags or {}), record=record, now=now, owner=owner)
@@ -305,7 +310,7 @@ class Journal:
         if recorded != raw and codec.input_digest(recorded) != codec.input_digest(raw):
             raise RunConflictError(run=head.run, what="input", recorded=_shown(recorded), attempted=_shown(raw))
 
-    async def _attach(self, head: Head, declared: Workflow) -> Any:  # noqa: ANN401 - the workflow's own type
+    async def _attach(self, head: Head, declared: Workflow) -> Any:
         """Wait for whoever drives the run; drive it here once nobody does."""
         while True:
             if head.run in self._drives:
@@ -331,8 +336,8 @@ class Journal:
         return await self.store.take(head.run, lease.worker, now=self._system.now(), dead=dead)
 
     async def _drive(
-        self, head: Head, declared: Workflow, records: Sequence[Record] | None, resume: Resume | None = None
-    ) -> Any:  # noqa: ANN401 - the workflow's own type
+        self, head: Head, declared: Workflow, records: Sequence[Record] | None, *, resume: Resume | None = None
+    ) -> Any:
         lease = await self._leased()
         around = Surroundings(
             store=self.store, system=self._system, scrubber=self._scrubber, library=VERSION, worker=lease.worker,
@@ -340,7 +345,7 @@ class Journal:
         )  # fmt: skip
         driver = Driver(around, declared, head)
 
-        async def driven() -> Any:  # noqa: ANN401 - the workflow's own type
+        async def driven() -> Any:
             try:
                 return await driver.drive(records or await self.store.read(head.run), resume=resume)
             finally:
@@ -351,7 +356,7 @@ class Journal:
         self._drives[head.run] = _Drive(driver, task)
         return await asyncio.shield(task)
 
-    async def _outcome(self, head: Head, declared: Workflow | None) -> Any:  # noqa: ANN401 - the workflow's own type
+    async def _outcome(self, head: Head, declared: Workflow | None) -> Any:
         return outcome_of(declared, head.run, (await self.events(head.run))[-1])
 
     async def _leased(self) -> Lease:
@@ -376,8 +381,8 @@ class _Drive(msgspec.Struct, frozen=True):
 
 
 def run_sync(
-    workflow: Callable[[Context, Unpack[Ts]], Coroutine[Any, Any, R]], /, *args: Unpack[Ts],
-    id: str | None = None, store: str | Store | None = None,  # noqa: A002
+    workflow: Callable[[Context, *Ts], Coroutine[Any, Any, R]], /, *args: *Ts,
+    id: str | None = None, store: str | Store | None = None,
 ) -> R:  # fmt: skip
     """Open a journal, run a workflow, close it, from code without an event loop (or with one: then in a thread).
 
@@ -426,7 +431,7 @@ def _store_of(url: str) -> Store:
     return SqliteStore(Path(rest[1:]))
 
 
-def _call_of(workflow: Any, args: tuple[Any, ...]) -> Call[Any]:  # noqa: ANN401 - overloads type it
+def _call_of(workflow: Any, args: tuple[Any, ...]) -> Call[Any]:
     return workflow if isinstance(workflow, Call) else Call(workflow, args, {})
 
 

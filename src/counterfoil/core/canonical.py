@@ -13,7 +13,7 @@ import rfc8785
 _deterministic = msgspec.json.Encoder(order="deterministic")
 
 
-def canonical(plain: Any) -> bytes:  # noqa: ANN401 - the JSON edge
+def canonical(plain: Any) -> bytes:
     """The RFC 8785 bytes of a JSON value (integers within 2**53, no NaN, no lone surrogates).
 
     The quick way gives the same bytes and is taken when nothing in the value needs the slow one; a property test
@@ -22,12 +22,12 @@ def canonical(plain: Any) -> bytes:  # noqa: ANN401 - the JSON edge
     return _deterministic.encode(plain) if _quick(plain) else rfc8785.dumps(plain)
 
 
-def digest(plain: Any) -> str:  # noqa: ANN401 - the JSON edge
+def digest(plain: Any) -> str:
     """SHA-256 of the canonical bytes, in hexadecimal."""
     return hashlib.sha256(canonical(plain)).hexdigest()
 
 
-def _quick(plain: Any) -> bool:  # noqa: ANN401 - the JSON edge
+def _quick(plain: Any) -> bool:
     """No floats (their spelling differs), and no key beyond the BMP (their order differs)."""
     kind = type(plain)
     if kind is dict:

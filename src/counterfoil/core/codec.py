@@ -17,7 +17,6 @@ Released form: JSON, in which an object with the key "$" is a tagged value.
 import dataclasses
 import enum
 import math
-import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -85,21 +84,18 @@ class _Walk:
     def __init__(self) -> None:
         self.annotated = False
 
-    def plain(self, value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - any user's value
-        kind = type(value)
-        if kind is str:
-            return value if value.isascii() else _text(value)
-        if kind is bool or value is None:
-            return value
-        if kind is int:
-            return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else {TAG: "int", VALUE: str(value)}
-        if kind is float:
-            return value if math.isfinite(value) else {TAG: "float", VALUE: str(value)}
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        scalar = _SCALARS.get(type(value))
+        return scalar(value) if scalar else self._compound(value, depth)
+
+    def _compound(self, value: Any, depth: int) -> Any:
         if depth > DEPTH_MAX:
-            raise _RefusedError(value, f"it is nested deeper than {DEPTH_MAX}, or contains itself", "Return a flat value.")
-        if kind is list:
+            raise _RefusedError(
+                value, f"it is nested deeper than {DEPTH_MAX}, or contains itself", "Return a flat value."
+            )
+        if type(value) is list:
             return self._items(value, depth + 1)
-        if kind is dict:
+        if type(value) is dict:
             return self._object(value, depth + 1)
         return self._typed(value, depth + 1)
 
@@ -124,7 +120,7 @@ class _Walk:
             raise
         return {TAG: "dict", VALUE: [list(pair) for pair in out.items()]} if TAG in out else out
 
-    def _typed(self, value: Any, depth: int) -> Any:  # noqa: ANN401 - any user's value
+    def _typed(self, value: Any, depth: int) -> Any:
         if isinstance(value, Secret):
             return {TAG: "secret", VALUE: value.name}
         self.annotated = True
@@ -143,7 +139,7 @@ class _Walk:
         )
 
 
-def _text(value: str) -> Any:  # noqa: ANN401 - the JSON edge
+def _text(value: str) -> Any:
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -151,15 +147,38 @@ def _text(value: str) -> Any:  # noqa: ANN401 - the JSON edge
     return value
 
 
+def _integer(value: int) -> Any:
+    return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else {TAG: "int", VALUE: str(value)}
+
+
+def _number(value: float) -> Any:
+    return value if math.isfinite(value) else {TAG: "float", VALUE: str(value)}
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+_SCALARS: dict[type, Callable[[Any], Any]] = {
+    str: lambda value: value if value.isascii() else _text(value),
+    bool: _itself,
+    type(None): _itself,
+    int: _integer,
+    float: _number,
+}
+
+
 def _key(key: object) -> str:
     if type(key) is not str:
         raise _RefusedError(key, "a dictionary key must be a string", "Use string keys, or a list of pairs.")
     if not key.isascii() and type(_text(key)) is not str:
-        raise _RefusedError(key, "a dictionary key has a lone surrogate", "Decode the text with errors='replace' first.")
+        raise _RefusedError(
+            key, "a dictionary key has a lone surrogate", "Decode the text with errors='replace' first."
+        )
     return key
 
 
-def encode(value: Any, *, where: str) -> Encoded:  # noqa: ANN401 - any user's value
+def encode(value: Any, *, where: str) -> Encoded:
     """The bytes of a value. `where` names it in the error.
 
     Raises NotStorableError with the path and the type of the first part that can't be written.
@@ -174,7 +193,7 @@ def encode(value: Any, *, where: str) -> Encoded:  # noqa: ANN401 - any user's v
         ) from None
 
 
-def record(value: Any, annotation: Any, *, where: str) -> tuple[Encoded, Any]:  # noqa: ANN401 - any user's value
+def record(value: Any, annotation: Any, *, where: str) -> tuple[Encoded, Any]:
     """The bytes of a result, and the value that they decode to: what the code gets live and on every replay.
 
     Raises NotStorableError when the two differ.
@@ -193,7 +212,7 @@ def record(value: Any, annotation: Any, *, where: str) -> tuple[Encoded, Any]:  
     return encoded, back
 
 
-def decode(raw: bytes, annotation: Any, *, annotated: bool, where: str) -> Any:  # noqa: ANN401 - any user's value
+def decode(raw: bytes, annotation: Any, *, annotated: bool, where: str) -> Any:
     """The value in the bytes. With `annotated`, built as the annotated type.
 
     Raises NotReadableError when the bytes do not fit the type.
@@ -204,14 +223,14 @@ def decode(raw: bytes, annotation: Any, *, annotated: bool, where: str) -> Any: 
     return convert(plain, annotation, where=where) if annotated else plain
 
 
-def convert(plain: Any, annotation: Any, *, where: str) -> Any:  # noqa: ANN401 - any user's value
+def convert(plain: Any, annotation: Any, *, where: str) -> Any:
     """A JSON value as the annotated type.
 
     Raises NotReadableError when it does not fit.
     """
     try:
         return _converter(annotation)(plain)
-    except Exception as error:  # noqa: BLE001 - user types validate with any exception
+    except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise NotReadableError(where=where, type=type_name(annotation), reason=reason) from error
 
@@ -221,14 +240,16 @@ def input_digest(raw: bytes) -> str:
     return digest(_decode(raw))
 
 
-def type_name(annotation: Any) -> str:  # noqa: ANN401 - annotations are anything
+def type_name(annotation: Any) -> str:
     """An annotation in words."""
-    if annotation is _MISSING or annotation is Any:
+    if annotation is Any:
         return "anything"
-    return annotation.__qualname__ if isinstance(annotation, type) and type(annotation) is not types.GenericAlias else str(annotation)
+    return (
+        str(annotation) if hasattr(annotation, "__origin__") else getattr(annotation, "__qualname__", str(annotation))
+    )
 
 
-def _untag(plain: Any) -> Any:  # noqa: ANN401 - the JSON edge
+def _untag(plain: Any) -> Any:
     if type(plain) is list:
         return [_untag(item) for item in plain]
     if type(plain) is not dict:
@@ -248,8 +269,8 @@ _UNTAG: dict[str, Callable[[Any], Any]] = {
 
 
 @lru_cache(maxsize=1024)
-def _converter_of(annotation: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are anything
-    def own_types(kind: type, value: Any) -> Any:  # noqa: ANN401 - any user's value
+def _converter_of(annotation: Any) -> Callable[[Any], Any]:
+    def own_types(kind: type, value: Any) -> Any:
         if hasattr(kind, "model_validate"):
             return kind.model_validate(value)
         if kind is Secret and isinstance(value, Secret):
@@ -260,14 +281,14 @@ def _converter_of(annotation: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - an
     return lambda plain: msgspec.convert(plain, annotation, dec_hook=own_types)
 
 
-def _converter(annotation: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - annotations are anything
+def _converter(annotation: Any) -> Callable[[Any], Any]:
     try:
         return _converter_of(annotation)
     except TypeError:  # an annotation that can't be hashed is compiled each time
         return _converter_of.__wrapped__(annotation)
 
 
-def _differences(value: Any, back: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - any user's value
+def _differences(value: Any, back: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Places where what was read back is not what was given, types included."""
     if type(value) is not type(back):
         yield path, value
@@ -282,7 +303,7 @@ def _differences(value: Any, back: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _parts(value: Any) -> dict[Any, Any]:  # noqa: ANN401 - any user's value
+def _parts(value: Any) -> dict[Any, Any]:
     if isinstance(value, enum.Enum):
         return {"value": value.value}
     if dataclasses.is_dataclass(value):

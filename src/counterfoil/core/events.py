@@ -74,7 +74,7 @@ class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 # --- the run ---
 
 
-class RunStarted(Body):
+class RunStarted(Body, frozen=True):
     """The run exists. Written in one transaction with the run's row."""
 
     type = "run_started"
@@ -84,7 +84,7 @@ class RunStarted(Body):
     tags: Diagnostic[dict[str, str]] = {}
 
 
-class AttemptStarted(Body):
+class AttemptStarted(Body, frozen=True):
     """The code begins to pass over the run once more."""
 
     type = "attempt_started"
@@ -95,14 +95,14 @@ class AttemptStarted(Body):
     version: Diagnostic[str | None] = None
 
 
-class RunSuspended(Body):
+class RunSuspended(Body, frozen=True):
     """The run waits and holds no process: it was stopped on purpose, or its next timer is far off."""
 
     type = "run_suspended"
     reason: Diagnostic[str | None] = None
 
 
-class RunPaused(Body):
+class RunPaused(Body, frozen=True):
     """The run needs a person or new code before it can go on."""
 
     type = "run_paused"
@@ -113,7 +113,7 @@ class RunPaused(Body):
     facts: Diagnostic[dict[str, Any]] = {}  # a mismatch: recorded, attempted, source, differences
 
 
-class RunResumed(Body):
+class RunResumed(Body, frozen=True):
     """A person let a paused run go on."""
 
     type = "run_resumed"
@@ -122,7 +122,7 @@ class RunResumed(Body):
     why: Diagnostic[str | None] = None
 
 
-class RunCompleted(Body):
+class RunCompleted(Body, frozen=True):
     """The body returned. Final."""
 
     type = "run_completed"
@@ -130,7 +130,7 @@ class RunCompleted(Body):
     annotated: Critical[bool] = False  # whether the value needs the declared type to be read back
 
 
-class RunFailed(Body):
+class RunFailed(Body, frozen=True):
     """The body raised an exception of its own. Final."""
 
     type = "run_failed"
@@ -140,7 +140,7 @@ class RunFailed(Body):
 # --- steps ---
 
 
-class StepIntended(Body):
+class StepIntended(Body, frozen=True):
     """A try of a step is about to be made. For a model call this is on disk before any byte leaves (J4)."""
 
     type = "step_intended"
@@ -152,7 +152,7 @@ class StepIntended(Body):
     worst_cost_usd: Diagnostic[float | None] = None  # declared bound for one try
 
 
-class StepSucceeded(Body):
+class StepSucceeded(Body, frozen=True):
     """The try's result was seen. Never obtained again (J2)."""
 
     type = "step_succeeded"
@@ -161,7 +161,7 @@ class StepSucceeded(Body):
     duration: Diagnostic[int | None] = None  # microseconds
 
 
-class StepFailed(Body):
+class StepFailed(Body, frozen=True):
     """The try failed for good: the exception was raised in the workflow's body."""
 
     type = "step_failed"
@@ -169,7 +169,7 @@ class StepFailed(Body):
     duration: Diagnostic[int | None] = None
 
 
-class RetrySet(Body):
+class RetrySet(Body, frozen=True):
     """The try failed, and another one is due."""
 
     type = "retry_set"
@@ -178,7 +178,7 @@ class RetrySet(Body):
     duration: Diagnostic[int | None] = None
 
 
-class OutcomeUnknown(Body):
+class OutcomeUnknown(Body, frozen=True):
     """A try was begun in an earlier attempt and its outcome was never seen: it may have happened, and been paid for."""
 
     type = "outcome_unknown"
@@ -187,7 +187,7 @@ class OutcomeUnknown(Body):
     worst_cost_usd: Diagnostic[float | None] = None  # None: no bound was declared
 
 
-class ReadRecorded(Body):
+class ReadRecorded(Body, frozen=True):
     """A read of the clock, a random draw or a new UUID. Rides with the next commit (J3)."""
 
     type = "read_recorded"
@@ -195,7 +195,7 @@ class ReadRecorded(Body):
     value: Critical[Value]
 
 
-class TimerSet(Body):
+class TimerSet(Body, frozen=True):
     """A durable wait began; the due time recorded here rules, whatever happens to the process."""
 
     type = "timer_set"
@@ -204,7 +204,7 @@ class TimerSet(Body):
     digest: Critical[str]
 
 
-class TimerFired(Body):
+class TimerFired(Body, frozen=True):
     """The wait is over."""
 
     type = "timer_fired"
@@ -213,7 +213,7 @@ class TimerFired(Body):
 # --- the record itself ---
 
 
-class LateReport(Body):
+class LateReport(Body, frozen=True):
     """What a replaced owner reported after it had been fenced off. Evidence only; it changes nothing."""
 
     type = "late_report"
@@ -231,7 +231,9 @@ BODIES: dict[str, type[Body]] = {
         ReadRecorded, TimerSet, TimerFired, LateReport,
     )
 }  # fmt: skip
-BOOKKEEPING = frozenset({"attempt_started", "run_suspended", "run_paused", "run_resumed", "outcome_unknown", "retry_set", "late_report"})
+BOOKKEEPING = frozenset(
+    {"attempt_started", "run_suspended", "run_paused", "run_resumed", "outcome_unknown", "retry_set", "late_report"}
+)
 """Types that a reader of the timeline sees folded into the entry they belong to."""
 
 
@@ -298,7 +300,9 @@ def read(record: Record, run: str) -> Event:
         where = envelope.type
         body = _bodies[envelope.type](record.body or b"null")
     except KeyError:
-        raise JournalUnreadableError(run=run, seq=record.seq, type=where, problem="this release doesn't know the type") from None
+        raise JournalUnreadableError(
+            run=run, seq=record.seq, type=where, problem="this release doesn't know the type"
+        ) from None
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         problem = "its body is gone" if record.body is None else str(error)
         raise JournalUnreadableError(run=run, seq=record.seq, type=where, problem=problem) from None

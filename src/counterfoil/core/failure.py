@@ -59,7 +59,7 @@ def _build(kind: type[Exception], record: ErrorRecord) -> Exception | None:
     return error
 
 
-def _decoded(value: Value) -> Any:  # noqa: ANN401 - any user's value
+def _decoded(value: Value) -> Any:
     return codec.decode(bytes(value), None, annotated=False, where="exception")
 
 
@@ -76,7 +76,7 @@ def _attributes(error: Exception) -> Value:
     return _values(kept) if kept else NONE
 
 
-def _values(value: Any) -> Value:  # noqa: ANN401 - any user's value
+def _values(value: Any) -> Value:
     """The value, if plain JSON holds it; NONE otherwise."""
     try:
         encoded = codec.encode(value, where="exception")

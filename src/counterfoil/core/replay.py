@@ -5,6 +5,8 @@ order shows in the program's state, so outcomes are handed over in the order of 
 quiet, and no live call starts before the whole record is consumed: the driver asks `hand_over` then.
 """
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -210,31 +212,30 @@ def describe(kind: str, name: str) -> str:
 
 def differences(recorded: bytes, attempted: bytes) -> tuple[Difference, ...]:
     """The places in which two encoded inputs differ, at most DIFFERENCES_MAX of them."""
-    found: list[Difference] = []
-    _differ(msgspec.json.decode(recorded), msgspec.json.decode(attempted), "", found)
-    return tuple(found[:DIFFERENCES_MAX])
+    found = _differ(msgspec.json.decode(recorded), msgspec.json.decode(attempted), "")
+    return tuple(islice(found, DIFFERENCES_MAX))
 
 
 _ABSENT: Any = object()
 
 
-def _differ(recorded: Any, attempted: Any, pointer: str, found: list[Difference]) -> None:  # noqa: ANN401 - JSON
+def _differ(recorded: Any, attempted: Any, pointer: str) -> Iterator[Difference]:
     if type(recorded) is type(attempted) is dict:
         for key in recorded | attempted:
             place = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-            _differ(recorded.get(key, _ABSENT), attempted.get(key, _ABSENT), place, found)
+            yield from _differ(recorded.get(key, _ABSENT), attempted.get(key, _ABSENT), place)
     elif type(recorded) is type(attempted) is list:
         for index in range(max(len(recorded), len(attempted))):
-            _differ(_at(recorded, index), _at(attempted, index), f"{pointer}/{index}", found)
+            yield from _differ(_at(recorded, index), _at(attempted, index), f"{pointer}/{index}")
     elif recorded is _ABSENT or attempted is _ABSENT or recorded != attempted:
-        found.append(Difference(pointer, _shown(recorded), _shown(attempted)))
+        yield Difference(pointer, _shown(recorded), _shown(attempted))
 
 
-def _at(items: list[Any], index: int) -> Any:  # noqa: ANN401 - JSON
+def _at(items: list[Any], index: int) -> Any:
     return items[index] if index < len(items) else _ABSENT
 
 
-def _shown(value: Any) -> str | None:  # noqa: ANN401 - JSON
+def _shown(value: Any) -> str | None:
     if value is _ABSENT:
         return None
     text = msgspec.json.encode(value).decode()

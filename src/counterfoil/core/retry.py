@@ -13,7 +13,14 @@ SERVER_ERRORS = range(500, 600)
 HTTP_STATUSES = range(100, 600)
 
 _TRANSIENT_NAMES = frozenset(
-    {"TransportError", "APIConnectionError", "URLError", "RemoteDisconnected", "IncompleteRead", "ClientConnectionError"}
+    {
+        "TransportError",
+        "APIConnectionError",
+        "URLError",
+        "RemoteDisconnected",
+        "IncompleteRead",
+        "ClientConnectionError",
+    }
 )
 """Classes of client libraries that mean a lost connection but derive from no builtin that says so."""
 

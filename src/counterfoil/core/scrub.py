@@ -44,7 +44,7 @@ class Scrubber:
             text = text.replace(value, name)
         return text
 
-    def _walk(self, plain: Any) -> Any:  # noqa: ANN401 - the JSON edge
+    def _walk(self, plain: Any) -> Any:
         if isinstance(plain, str):
             return self.text(plain)
         if isinstance(plain, list):

@@ -9,15 +9,34 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from types import FrameType
 from typing import Any, NoReturn
 
 import msgspec
 
 from counterfoil.core import codec, failure, retry
 from counterfoil.core.clock import Instant
-from counterfoil.core.events import ReadRecorded, RetrySet, StepFailed, StepIntended, StepSucceeded, TimerFired, TimerSet
+from counterfoil.core.events import (
+    ReadRecorded,
+    RetrySet,
+    StepFailed,
+    StepIntended,
+    StepSucceeded,
+    TimerFired,
+    TimerSet,
+)
 from counterfoil.core.keys import ROOT, step_key
-from counterfoil.core.replay import Cursor, Decision, Execute, Mismatch, Operation, Replay, ReplayFailure, Wait, describe
+from counterfoil.core.replay import (
+    Cursor,
+    Decision,
+    Execute,
+    Mismatch,
+    Operation,
+    Replay,
+    ReplayFailure,
+    Wait,
+    describe,
+)
 from counterfoil.core.scrub import Scrubber
 from counterfoil.engine.definitions import MODEL, UNSET, Bound, current_step
 from counterfoil.engine.recorder import Recorder, as_value
@@ -83,7 +102,7 @@ class Attempt:
 
     # --- calls ---
 
-    async def perform(self, bound: Bound, kind: str) -> Any:  # noqa: ANN401 - the user's own type
+    async def perform(self, bound: Bound, kind: str) -> Any:
         """A step or model call: the recorded outcome, or a live one that is recorded before it is returned."""
         what = describe(kind, bound.definition.name)
         await self._enter(what)
@@ -99,7 +118,7 @@ class Attempt:
         finally:
             self._under_way = None
 
-    def read(self, kind: str, draw: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
+    def read(self, kind: str, draw: Callable[[], Any]) -> Any:
         """A recorded read: what is recorded, or what `draw` gives now. Rides with the next commit (J3)."""
         self._check(kind)
         if self.verdict or self.stopped:
@@ -153,7 +172,7 @@ class Attempt:
 
     # --- the live side ---
 
-    async def _live(self, bound: Bound, operation: Operation, decision: Execute) -> Any:  # noqa: ANN401
+    async def _live(self, bound: Bound, operation: Operation, decision: Execute) -> Any:
         if decision.unknown_tries and bound.options.on_unknown == "pause":
             self._pause_on_unknown(operation)
         first, due = decision.first_time, decision.due
@@ -172,7 +191,7 @@ class Attempt:
             await self._record_failure(operation, outcome, due, try_number=try_number)
             try_number += 1
 
-    async def _try(self, bound: Bound, operation: Operation, try_number: int) -> Any:  # noqa: ANN401
+    async def _try(self, bound: Bound, operation: Operation, try_number: int) -> Any:
         await self._intend(bound, operation, try_number)
         begun = time.perf_counter_ns()
         self.in_step = True
@@ -213,7 +232,7 @@ class Attempt:
         if operation.kind == MODEL or self._careful:
             await self._written(self.recorder.flush())
 
-    async def _called(self, bound: Bound) -> Any:  # noqa: ANN401 - the user's own type
+    async def _called(self, bound: Bound) -> Any:
         """Call the function, inside the step: in this task if it is async, else in a thread."""
         timer = asyncio.get_running_loop().call_later(INTENT_GRACE_SECONDS, self._write_intent)
         token = current_step.set(bound.definition.name)
@@ -232,7 +251,9 @@ class Attempt:
             written = asyncio.ensure_future(self.recorder.flush())
             written.add_done_callback(lambda done: done.exception())  # the outcome's append fails the same way
 
-    async def _record_failure(self, operation: Operation, failed: "_Failed", due: Instant | None, *, try_number: int) -> None:
+    async def _record_failure(
+        self, operation: Operation, failed: "_Failed", due: Instant | None, *, try_number: int
+    ) -> None:
         """Record a failed try. Returns when another try is due to be made, else raises in the body."""
         record = failure.to_record(failed.error)
         self._careful = False
@@ -283,7 +304,7 @@ class Attempt:
         self.raised.append((error, key))
         raise error.with_traceback(original.__traceback__ if original else None) from None
 
-    def _decoded(self, bound: Bound, raw: bytes, *, annotated: bool) -> Any:  # noqa: ANN401 - the user's own type
+    def _decoded(self, bound: Bound, raw: bytes, *, annotated: bool) -> Any:
         where = f"the result of {bound.definition.name}"
         try:
             return codec.decode(raw, self._returns(bound), annotated=annotated, where=where)
@@ -291,7 +312,7 @@ class Attempt:
             return self.halt(needs_code(error))
 
     @staticmethod
-    def _returns(bound: Bound) -> Any:  # noqa: ANN401 - an annotation
+    def _returns(bound: Bound) -> Any:
         declared = bound.options.returns
         return bound.definition.returns if declared is UNSET else declared
 
@@ -328,7 +349,7 @@ class Attempt:
             raise ConcurrentCallError(what=what, how=f"while {self._under_way} was under way")
 
     async def _sealed(self) -> None:
-        """The run has ended for this body. The first call is told so; a second one, by a body that swallowed it, never returns."""
+        """Refuse a call after the end. The first is told so; a second, by a body that swallowed it, never returns."""
         self._sealed_calls += 1
         if self._sealed_calls == 1:
             raise Halted
@@ -373,7 +394,9 @@ def mismatch_error(run: str, found: Mismatch) -> MismatchError:
         step=found.step,
         name=found.recorded,
         source=found.source,
-        differences="; ".join(f"{d.pointer or '/'}: recorded {d.recorded}, attempted {d.attempted}" for d in found.differences),
+        differences="; ".join(
+            f"{d.pointer or '/'}: recorded {d.recorded}, attempted {d.attempted}" for d in found.differences
+        ),
     )
 
 
@@ -390,9 +413,7 @@ def _microseconds(begun: int) -> int:
 
 def _source() -> str:
     """File and line of the user's call: the first frame outside this package."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to a frame
-    while frame and frame.f_globals.get("__name__", "").startswith("counterfoil.engine"):
-        if frame.f_back is None:
-            break
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to a frame
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("counterfoil.engine"):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "?"

@@ -40,7 +40,9 @@ class Context:
     record ever after. Calls are made one at a time, from the workflow's own body.
     """
 
-    def __init__(self, attempt: Attempt, system: System, log: Callable[[str, str], None], options: Options | None = None) -> None:
+    def __init__(
+        self, attempt: Attempt, system: System, *, log: Callable[[str, str], None], options: Options | None = None
+    ) -> None:
         self._attempt, self._system, self._log = attempt, system, log
         self._options = options or Options()
 
@@ -73,7 +75,7 @@ class Context:
         journal says so. Raises NotStorableError for an argument that can't be recorded, before anything runs, and for
         such a result.
         """
-        return await self.perform(TOOL, function, args, kwargs)
+        return await self.perform(TOOL, Call(function, args, kwargs))
 
     @overload
     async def model(self, call: Call[R], /) -> R: ...
@@ -87,7 +89,7 @@ class Context:
         If the process dies in between, the next attempt records the lost call, with its worst-case cost, and asks
         again (or pauses, with `on_unknown="pause"`).
         """
-        return await self.perform(MODEL, function, args, kwargs)
+        return await self.perform(MODEL, Call(function, args, kwargs))
 
     def now(self) -> datetime:
         """The time, aware UTC, recorded: every later pass of the code gets the same."""
@@ -124,7 +126,7 @@ class Context:
         name: str | None = None,
         retry: Retry | None = None,
         timeout: float | None = None,
-        returns: Any = UNSET,  # noqa: ANN401 - an annotation
+        returns: Any = UNSET,
         opaque: tuple[str, ...] = (),
         on_unknown: Literal["repeat", "pause"] | None = None,
         worst_cost_usd: float | None = None,
@@ -134,11 +136,11 @@ class Context:
             name=name, retry=retry, timeout=timeout, returns=returns, opaque=opaque,
             on_unknown=on_unknown, worst_cost_usd=worst_cost_usd,
         )  # fmt: skip
-        return type(self)(self._attempt, self._system, self._log, given.over(self._options))
+        return type(self)(self._attempt, self._system, log=self._log, options=given.over(self._options))
 
-    async def perform(self, kind: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    async def perform(self, kind: str, call: Call[Any]) -> Any:
         """Record and make a call of this kind: what `step`, `model` and direct calls of decorated functions come to."""
-        bound = bound_call(kind, function, args, kwargs, self._options)
+        bound = bound_call(kind, call, self._options)
         return await self._attempt.perform(bound, bound.definition.kind)
 
 

@@ -66,7 +66,7 @@ class Form:
         self._defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
         self._is_simple = all(p.kind in {p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY} for p in parameters)
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, in the order of the signature. Raises TypeError as the call would."""
         if self._is_simple and len(args) <= len(self._positional):
             given = dict(zip(self._positional, args, strict=False)) | kwargs
@@ -102,12 +102,12 @@ class Definition:
         self.function, self.kind, self.options = function, kind, options
         self.form = Form(function)
         self.is_async = inspect.iscoroutinefunction(function)
-        self.name = options.name or getattr(function, "__name__", type(function).__name__)
+        self.name = str(options.name or getattr(function, "__name__", type(function).__name__))
         self.contract = options.version or self.form.contract()
         _check(self, options)
 
     @functools.cached_property
-    def returns(self) -> Any:  # noqa: ANN401 - an annotation
+    def returns(self) -> Any:
         """The declared type of the result; Any when there is none, or it can't be resolved."""
         return hints_of(self.function).get("return", Any)
 
@@ -124,12 +124,16 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
 def _check(definition: Definition, options: Options) -> None:
     function, name = definition.function, definition.name
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise DeclarationError(name=name, problem="a generator can't be a step", fix="Return a list, or make each item a step.")
+        raise DeclarationError(
+            name=name, problem="a generator can't be a step", fix="Return a list, or make each item a step."
+        )
     if name == "<lambda>":
         raise DeclarationError(name=name, problem="a lambda has no name", fix="Give one: ctx.with_options(name=...).")
     unknown = [each for each in options.opaque if each not in definition.form.signature.parameters]
     if unknown:
-        raise DeclarationError(name=name, problem=f"opaque names {unknown}, which are no parameters", fix="Use parameter names.")
+        raise DeclarationError(
+            name=name, problem=f"opaque names {unknown}, which are no parameters", fix="Use parameter names."
+        )
     if options.timeout is not None and not definition.is_async:
         raise DeclarationError(
             name=name,
@@ -155,7 +159,7 @@ class Call(Generic[R_co]):
 
     __slots__ = ("args", "function", "kwargs")
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
 
     def __repr__(self) -> str:
@@ -163,7 +167,9 @@ class Call(Generic[R_co]):
 
 
 @overload
-def bind(function: Callable[Concatenate["Caller", P], Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]: ...
+def bind(
+    function: Callable[Concatenate["Caller", P], Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+) -> Call[R]: ...
 @overload
 def bind(function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]: ...
 @overload
@@ -185,7 +191,7 @@ def bind(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any
 class Caller(Protocol):
     """The run that a direct call finds: what a decorated function needs of a Context."""
 
-    async def perform(self, kind: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+    async def perform(self, kind: str, call: Call[Any]) -> Any:
         """Record and make the call."""
 
 
@@ -231,26 +237,26 @@ def model(function: Any = None, /, **options: Any) -> Any:
     return _decorate(function, MODEL, options)
 
 
-def _decorate(function: Any, kind: str, options: dict[str, Any]) -> Any:  # noqa: ANN401 - any function
+def _decorate(function: Any, kind: str, options: dict[str, Any]) -> Any:
     settings = Options(**options)
     if function is None:
         return lambda inner: _wrap(inner, kind, settings)
     return _wrap(function, kind, settings)
 
 
-def _wrap(function: Any, kind: str, options: Options) -> Any:  # noqa: ANN401 - any function
+def _wrap(function: Any, kind: str, options: Options) -> Any:
     definition = Definition(function, kind, options)
     if definition.is_async:
 
         @functools.wraps(function)
-        async def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's own signature
+        async def call(*args: Any, **kwargs: Any) -> Any:
             run = _run_for(definition)
-            return await (function(*args, **kwargs) if run is None else run.perform(kind, call, args, kwargs))
+            return await (function(*args, **kwargs) if run is None else run.perform(kind, Call(call, args, kwargs)))
 
     else:
 
         @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the user's own signature
+        def call(*args: Any, **kwargs: Any) -> Any:
             if _run_for(definition) is not None:
                 raise SyncStepCalledError(name=definition.name, kind="model" if kind == MODEL else "step")
             return function(*args, **kwargs)
@@ -269,11 +275,11 @@ def _run_for(definition: Definition) -> Caller | None:
     return None
 
 
-def bound_call(kind: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options) -> Bound:  # noqa: ANN401, PLR0913
+def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
     """A call as it is recorded: whatever was given, reduced to a definition and arguments by name."""
-    if isinstance(function, Call):
-        function, args, kwargs = function.function, function.args, function.kwargs
-    original, given_args, given_kwargs = function, args, kwargs
+    if isinstance(call.function, Call):
+        call = call.function
+    function, args, kwargs = call.function, call.args, call.kwargs
     while isinstance(function, functools.partial):
         args, kwargs, function = (*function.args, *args), {**function.keywords, **kwargs}, function.func
     receiver = getattr(function, "__self__", None) if inspect.ismethod(function) else None
@@ -286,9 +292,9 @@ def bound_call(kind: str, function: Any, args: tuple[Any, ...], kwargs: dict[str
     return Bound(
         definition,
         settled,
-        _plain(original, definition),
-        given_args,
-        given_kwargs,
+        _plain(call.function, definition),
+        call.args,
+        call.kwargs,
         {name: value for name, value in named.items() if name not in opaque},
         {name: type(value).__qualname__ for name, value in named.items() if name in opaque},
     )
@@ -303,7 +309,7 @@ def _receivers(definition: Definition, receiver: object) -> set[str]:
     return {definition.form.first} if is_method and definition.form.first else set()
 
 
-def _plain(function: Any, definition: Definition) -> Callable[..., Any]:  # noqa: ANN401 - any function
+def _plain(function: Any, definition: Definition) -> Callable[..., Any]:
     """The function to call in the step: for one of ours, the one inside the wrapper."""
     if isinstance(function, functools.partial):
         return functools.partial(_plain(function.func, definition), *function.args, **function.keywords)
@@ -312,30 +318,36 @@ def _plain(function: Any, definition: Definition) -> Callable[..., Any]:  # noqa
     return definition.function
 
 
-def definition_of(function: Any, kind: str, options: Options) -> Definition:  # noqa: ANN401 - any function
+def definition_of(function: Any, kind: str, options: Options) -> Definition:
     """The definition of a function, declared or not. A model call stays one however it is called."""
     if not callable(function):
-        raise DeclarationError(name=repr(function), problem="it is no function", fix="Give the function itself, not its result.")
+        raise DeclarationError(
+            name=repr(function), problem="it is no function", fix="Give the function itself, not its result."
+        )
     declared = getattr(function, ATTRIBUTE, None)
-    if isinstance(declared, Definition) and (declared.kind == kind or declared.kind == MODEL):
+    if isinstance(declared, Definition) and declared.kind in {kind, MODEL}:
         return declared
     if isinstance(declared, Definition):
         return _definition(declared.function, kind, declared.options)
     if isinstance(declared, Workflow):
-        raise DeclarationError(name=declared.name, problem="a workflow is no step", fix="Call it as `await workflow(ctx, ...)`.")
+        raise DeclarationError(
+            name=declared.name, problem="a workflow is no step", fix="Call it as `await workflow(ctx, ...)`."
+        )
     naming = Options(name=options.name) if getattr(function, "__name__", "") == "<lambda>" else Options()
     return _definition(function, kind, naming)
 
 
 @functools.lru_cache(maxsize=1024)
-def _definition(function: Any, kind: str, options: Options) -> Definition:  # noqa: ANN401 - any function
+def _definition(function: Any, kind: str, options: Options) -> Definition:
     return Definition(function, kind, options)
 
 
 class Workflow:
     """A workflow as the engine sees it."""
 
-    def __init__(self, function: Callable[..., Any], *, name: str | None, aliases: tuple[str, ...], version: str | None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], *, name: str | None, aliases: tuple[str, ...], version: str | None
+    ) -> None:
         self.function = function
         self.name = name or function.__name__
         self.aliases = aliases
@@ -360,8 +372,12 @@ _workflows: dict[str, Workflow] = {}
 @overload
 def workflow(function: W, /) -> W: ...
 @overload
-def workflow(*, name: str | None = ..., aliases: tuple[str, ...] = ..., version: str | None = ...) -> Callable[[W], W]: ...
-def workflow(function: Any = None, /, *, name: str | None = None, aliases: tuple[str, ...] = (), version: str | None = None) -> Any:
+def workflow(
+    *, name: str | None = ..., aliases: tuple[str, ...] = ..., version: str | None = ...
+) -> Callable[[W], W]: ...
+def workflow(
+    function: Any = None, /, *, name: str | None = None, aliases: tuple[str, ...] = (), version: str | None = None
+) -> Any:
     """Declare an async function whose runs are durable. Its first parameter is the Context.
 
     `name` is what runs are recorded under (default: the function's own name), so that moving the file orphans nothing;
@@ -369,7 +385,11 @@ def workflow(function: Any = None, /, *, name: str | None = None, aliases: tuple
     Raises DeclarationError for a method or a plain function, DuplicateWorkflowError for a name in use elsewhere.
     """
     if function is None:
-        return lambda inner: workflow(inner, name=name, aliases=aliases, version=version)
+        return functools.partial(_declared, name=name, aliases=aliases, version=version)
+    return _declared(function, name=name, aliases=aliases, version=version)
+
+
+def _declared(function: W, *, name: str | None, aliases: tuple[str, ...], version: str | None) -> W:
     _check_workflow(function)
     declared = Workflow(function, name=name, aliases=aliases, version=version)
     for each in (declared.name, *aliases):
@@ -378,7 +398,7 @@ def workflow(function: Any = None, /, *, name: str | None = None, aliases: tuple
     return function
 
 
-def workflow_of(function: Any) -> Workflow:  # noqa: ANN401 - whatever the user gave
+def workflow_of(function: Any) -> Workflow:
     """The declaration of a workflow function. Raises DeclarationError when it has none."""
     declared = getattr(function, ATTRIBUTE, None)
     if not isinstance(declared, Workflow):
@@ -404,14 +424,18 @@ def _is_redefinition(old: Callable[..., Any], new: Callable[..., Any]) -> bool:
     return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
-def _check_workflow(function: Any) -> None:  # noqa: ANN401 - whatever the user decorated
+def _check_workflow(function: Any) -> None:
     name = getattr(function, "__name__", repr(function))
     if not inspect.iscoroutinefunction(function):
-        raise DeclarationError(name=name, problem="a workflow must be `async def`", fix="Make it async; plain functions can be its steps.")
+        raise DeclarationError(
+            name=name, problem="a workflow must be `async def`", fix="Make it async; plain functions can be its steps."
+        )
     parameters = list(inspect.signature(function).parameters)
     if not parameters or parameters[0] in {"self", "cls"}:
         raise DeclarationError(
-            name=name, problem="its first parameter must be the Context", fix="Write `async def name(ctx: Context, ...)`, outside a class."
+            name=name,
+            problem="its first parameter must be the Context",
+            fix="Write `async def name(ctx: Context, ...)`, outside a class.",
         )
 
 

@@ -81,7 +81,7 @@ class Driver:
         self._attempt: Attempt | None = None
         self._stop_asked: str | None = None
 
-    async def drive(self, records: Sequence[Record], *, resume: Resume | None = None) -> Any:  # noqa: ANN401
+    async def drive(self, records: Sequence[Record], *, resume: Resume | None = None) -> Any:
         """The workflow's result.
 
         Raises RunPausedError, RunFailedError, or RunStoppedError when this process left the run resumable. Whatever
@@ -158,7 +158,7 @@ class Driver:
 
     # --- the body ---
 
-    async def _run(self, recorder: Recorder) -> Any:  # noqa: ANN401 - the workflow's own type
+    async def _run(self, recorder: Recorder) -> Any:
         around = self._around
         attempt = Attempt(
             self._head.run, recorder, system=around.system, scrubber=around.scrubber, is_sure=around.is_sure
@@ -182,7 +182,7 @@ class Driver:
 
     async def _body(self, attempt: Attempt, arguments: dict[str, Any]) -> "_Ended":
         """Run the workflow's body in a task of its own, until it ends or swallows the end it was given."""
-        context = Context(attempt, self._around.system, self._write_log)
+        context = Context(attempt, self._around.system, log=self._write_log)
         variables = contextvars.copy_context()
         variables.run(current_run.set, context)
         variables.run(current_step.set, None)
@@ -205,7 +205,7 @@ class Driver:
 
     # --- the ends ---
 
-    async def _complete(self, recorder: Recorder, value: Any) -> Any:  # noqa: ANN401 - the workflow's own type
+    async def _complete(self, recorder: Recorder, value: Any) -> Any:
         where = f"the result of {self._workflow.name}"
         annotation = self._workflow.hints.get("return", Any)
         try:
@@ -216,7 +216,7 @@ class Driver:
         await recorder.flush(release=True)
         return codec.decode(bytes(body.result), annotation, annotated=encoded.annotated, where=where)
 
-    async def _fail(self, recorder: Recorder, attempt: Attempt, error: BaseException) -> Any:  # noqa: ANN401
+    async def _fail(self, recorder: Recorder, attempt: Attempt, error: BaseException) -> Any:
         key = next((key for raised, key in attempt.raised if raised is error), None)
         if key is not None:
             return await self._pause(recorder, self._step_failed(recorder.state, key, error))
@@ -228,12 +228,12 @@ class Driver:
             return await self._pause(recorder, self._failed_in_replay(error))
         return await self._record_end(recorder, error)
 
-    async def _record_end(self, recorder: Recorder, error: Exception) -> Any:  # noqa: ANN401 - never returns
+    async def _record_end(self, recorder: Recorder, error: Exception) -> Any:
         body = recorder.note(RunFailed(error=failure.to_record(error)))
         await recorder.flush(release=True)
         raise failed_error(self._head.run, body) from error
 
-    async def _pause(self, recorder: Recorder, verdict: Verdict) -> Any:  # noqa: ANN401 - never returns
+    async def _pause(self, recorder: Recorder, verdict: Verdict) -> Any:
         body = recorder.note(
             RunPaused(
                 reason=verdict.reason, step=verdict.step, detail=verdict.detail, next=verdict.next, facts=verdict.facts
@@ -242,7 +242,7 @@ class Driver:
         await recorder.flush(reason=verdict.reason, release=True)
         raise paused_error(self._head.run, body) from verdict.cause
 
-    async def _leave(self, recorder: Recorder, stopped: RunStoppedError, cause: BaseException | None = None) -> Any:  # noqa: ANN401
+    async def _leave(self, recorder: Recorder, stopped: RunStoppedError, cause: BaseException | None = None) -> Any:
         cause = stopped.__cause__ or cause
         if isinstance(cause, StaleEpochError):
             await self._report_late(recorder)
@@ -283,7 +283,7 @@ class Driver:
         return Verdict(
             reason="step_failed",
             step=key,
-            detail=f"step {key} ({step.kind} {step.name}) failed after {step.try_number} tries: {type(error).__name__}: {error}",
+            detail=f"step {key} ({step.kind} {step.name}), try {step.try_number}: {type(error).__name__}: {error}",
             next=f"Mend the cause, then `counterfoil resume {self._head.run}` tries that one step again.",
             cause=error,
         )
@@ -316,7 +316,7 @@ def arguments_of(workflow: Workflow, recorded: events.Value) -> dict[str, Any]:
     }
 
 
-def outcome_of(workflow: Workflow | None, run: str, last: Event) -> Any:  # noqa: ANN401 - the workflow's own type
+def outcome_of(workflow: Workflow | None, run: str, last: Event) -> Any:
     """The recorded result of a run that has ended, by its last event; raises how it failed or why it is paused."""
     body = last.body
     if isinstance(body, RunFailed):

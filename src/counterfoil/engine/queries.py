@@ -112,7 +112,9 @@ def state_of(run: str, events: Iterable[Event]) -> RunState:
     return fold(run, events)
 
 
-def verify(run: str, records: Sequence[Record], events: Iterable[Event], *, anchors: Sequence[Anchor] = ()) -> Verification:
+def verify(
+    run: str, records: Sequence[Record], events: Iterable[Event], *, anchors: Sequence[Anchor] = ()
+) -> Verification:
     """Check a run: the chain, the gapless sequence, and that every transition was legal."""
     found = integrity.flaws(records, anchors=anchors)
     if not found:

@@ -5,7 +5,7 @@ before it is queued, so an illegal one is refused here and never reaches the sto
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -16,6 +16,8 @@ from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import RunState, Status
 from counterfoil.engine.system import System
 from counterfoil.store import Append, Head, Store, Timer
+
+B = TypeVar("B", bound=Body)
 
 
 class Recorder:
@@ -36,7 +38,7 @@ class Recorder:
         """Whether anything noted is not on its way to the store."""
         return bool(self._queued)
 
-    def note(self, body: Body, *, step: str | None = None, try_number: int = 0, contract: str | None = None) -> Body:
+    def note(self, body: B, *, step: str | None = None, try_number: int = 0, contract: str | None = None) -> B:
         """Queue an event. Returns its body as it is recorded: without declared secrets.
 
         Raises IllegalTransitionError, and then nothing has changed.
@@ -93,13 +95,13 @@ class Recorder:
             )
         )
 
-    def _sealed(self, envelope: Envelope, body: Body) -> tuple[Record, Body]:
+    def _sealed(self, envelope: Envelope, body: B) -> tuple[Record, B]:
         encoded = events.encode(body)
         raw = self._scrubber.raw(encoded)
         record = integrity.seal(
             envelope.seq, events.encode(envelope), raw, salt=self._system.salt(), previous=self._hash
         )
-        return record, body if raw is encoded else events.read(record, self._run).body
+        return record, body if raw is encoded else cast("B", events.read(record, self._run).body)
 
 
 def first_record(run: str, body: Body, *, now: Instant, system: System, scrubber: Scrubber) -> Record:
@@ -109,6 +111,6 @@ def first_record(run: str, body: Body, *, now: Instant, system: System, scrubber
     return integrity.seal(0, events.encode(envelope), raw, salt=system.salt(), previous=integrity.ZERO)
 
 
-def as_value(raw: bytes) -> Any:  # noqa: ANN401 - msgspec.Raw, typed as the events want it
+def as_value(raw: bytes) -> Any:
     """Encoded bytes as a field of an event."""
     return msgspec.Raw(raw)

@@ -41,7 +41,7 @@ CHECKPOINT_PAGES = 4000
 BATCH_WRITES_MAX = 1024
 WORKER_KEPT_SECONDS = 86_400
 
-_HEAD = "key, id, workflow, status, reason, tags, epoch, owner, last_seq, head, created, updated"
+_HEADS = "SELECT key, id, workflow, status, reason, tags, epoch, owner, last_seq, head, created, updated FROM runs"
 _WALK = """
 WITH RECURSIVE walk(prev, seq, envelope, commitment, salt, body, hash) AS (
     SELECT e.prev, e.seq, e.envelope, e.commitment, e.salt, e.body, e.hash
@@ -60,7 +60,7 @@ _tags = msgspec.json.Decoder(dict[str, str]).decode
 class _Acknowledgement(asyncio.Future[Any]):
     """Done when a write is on disk. A cancelled waiter learns of it after that, and can't cancel the write."""
 
-    def cancel(self, msg: Any | None = None) -> bool:  # noqa: ANN401, ARG002 - the signature of Future
+    def cancel(self, msg: Any | None = None) -> bool:
         return False
 
 
@@ -116,7 +116,7 @@ class SqliteStore:
 
     async def take(self, run: str, worker: str, *, now: Instant, dead: AbstractSet[str] = frozenset()) -> Head:
         """See Store."""
-        return cast("Head", await self._write(lambda tx: tx.take(run, worker, now, dead)))
+        return cast("Head", await self._write(lambda tx: tx.take(run, worker, now, dead=dead)))
 
     def append(self, append: Append) -> Awaitable[None]:
         """See Store."""
@@ -143,14 +143,16 @@ class SqliteStore:
         """See Store."""
         sql = """SELECT kind, key, body, who, time FROM inbox
                   WHERE taken = 0 AND run = (SELECT id FROM runs WHERE key = ?) ORDER BY id"""
-        rows = await self._read(lambda db: db.execute(sql, (run,)).fetchall())
-        return [Message(run=run, kind=kind, id=key, body=body, who=who, time=time) for kind, key, body, who, time in rows]
+        rows: list[Any] = await self._read(lambda db: db.execute(sql, (run,)).fetchall())
+        return [
+            Message(run=run, kind=kind, id=key, body=body, who=who, time=time) for kind, key, body, who, time in rows
+        ]
 
     async def timers(self, *, due_until: Instant) -> list[tuple[str, Timer]]:
         """See Store."""
         sql = """SELECT r.key, t.step, t.due FROM timers AS t JOIN runs AS r ON r.id = t.run
                   WHERE t.due <= ? ORDER BY t.due, r.key, t.step"""
-        rows = await self._read(lambda db: db.execute(sql, (due_until,)).fetchall())
+        rows: list[Any] = await self._read(lambda db: db.execute(sql, (due_until,)).fetchall())
         return [(run, Timer(step, due)) for run, step, due in rows]
 
     async def enlist(self, worker: Worker) -> None:
@@ -228,7 +230,9 @@ class SqliteStore:
             db = apsw.Connection(str(self.path))
             db.set_busy_timeout(BUSY_TIMEOUT_MS)
             _migrate(db, self.name)
-            db.execute(f"PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            db.execute(
+                f"PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}"
+            )
         except OSError as error:
             raise StoreUnavailableError(store=self.name, problem=error.strerror or str(error)) from error
         except apsw.Error as error:
@@ -303,7 +307,7 @@ class _Transaction:
         """Commit the batch; a result or an error for each write."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._next_id = self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM events").fetchone()[0]
+            self._next_id: int = self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM events").get
             results = [self._attempt(write) for write in batch]
             if self._events:
                 self._db.executemany(_INSERT_EVENT, self._events)
@@ -314,7 +318,7 @@ class _Transaction:
             raise
         return results
 
-    def _attempt(self, write: _Write) -> Any:  # noqa: ANN401 - each write has its own result
+    def _attempt(self, write: _Write) -> Any:
         try:
             return write.work(self)
         except CounterfoilError as error:
@@ -333,7 +337,7 @@ class _Transaction:
         self._link(new.run, [new.record])
         return cast("Head", _head(self._db, new.run)), True
 
-    def take(self, run: str, worker: str, now: Instant, dead: AbstractSet[str]) -> Head:
+    def take(self, run: str, worker: str, now: Instant, *, dead: AbstractSet[str]) -> Head:
         head = self._known(run)
         if head.status.is_final:
             raise IllegalTransitionError(run=run, event="take", subject=f"run {run}", state=head.status)
@@ -394,7 +398,9 @@ class _Transaction:
 
     def _settle_parts(self, row: int, append: Append) -> None:
         if append.timer_set:
-            self._db.execute("INSERT OR IGNORE INTO timers VALUES (?, ?, ?)", (append.timer_set.due, row, append.timer_set.step))
+            self._db.execute(
+                "INSERT OR IGNORE INTO timers VALUES (?, ?, ?)", (append.timer_set.due, row, append.timer_set.step)
+            )
         if append.timer_cleared:
             sql = "DELETE FROM timers WHERE due = ? AND run = ? AND step = ?"
             self._db.execute(sql, (append.timer_cleared.due, row, append.timer_cleared.step))
@@ -417,11 +423,11 @@ class _Transaction:
 
 
 def _head(db: apsw.Connection, run: str) -> Head | None:
-    row = db.execute("SELECT " + _HEAD + " FROM runs WHERE key = ?", (run,)).fetchone()
+    row = db.execute(_HEADS + " WHERE key = ?", (run,)).fetchone()
     return _as_head(row) if row else None
 
 
-def _as_head(row: Any) -> Head:  # noqa: ANN401 - a row of the database
+def _as_head(row: Any) -> Head:
     run, number, workflow, status, reason, tags, epoch, owner, seq, hash_, created, updated = row
     return Head(
         run=run, number=number, workflow=workflow, status=Status(status), reason=reason, tags=_tags(tags), epoch=epoch,
@@ -429,17 +435,23 @@ def _as_head(row: Any) -> Head:  # noqa: ANN401 - a row of the database
     )  # fmt: skip
 
 
+_LISTING = """
+ WHERE (:before IS NULL OR id < :before)
+   AND (:workflow IS NULL OR workflow = :workflow)
+   AND (:statuses = '[]' OR status IN (SELECT value FROM json_each(:statuses)))
+   AND NOT EXISTS (SELECT 1 FROM json_each(:tags) AS wanted WHERE NOT EXISTS (
+       SELECT 1 FROM json_each(runs.tags) AS found
+        WHERE found.key = wanted.key AND found.value = wanted.value))
+ ORDER BY id DESC LIMIT :limit
+"""
+
+
 def _listing(query: Query) -> tuple[str, dict[str, Any]]:
-    sql = "SELECT " + _HEAD + """ FROM runs
-        WHERE (:before IS NULL OR id < :before)
-          AND (:workflow IS NULL OR workflow = :workflow)
-          AND (:statuses = '[]' OR status IN (SELECT value FROM json_each(:statuses)))
-          AND NOT EXISTS (SELECT 1 FROM json_each(:tags) AS wanted WHERE NOT EXISTS (
-              SELECT 1 FROM json_each(runs.tags) AS found
-               WHERE found.key = wanted.key AND found.value = wanted.value))
-        ORDER BY id DESC LIMIT :limit"""
-    wanted = {"statuses": msgspec.json.encode(list(query.statuses)).decode(), "tags": msgspec.json.encode(query.tags).decode()}
-    return sql, {"before": query.before, "workflow": query.workflow, "limit": query.limit, **wanted}
+    wanted = {
+        "statuses": msgspec.json.encode(list(query.statuses)).decode(),
+        "tags": msgspec.json.encode(query.tags).decode(),
+    }
+    return _HEADS + _LISTING, {"before": query.before, "workflow": query.workflow, "limit": query.limit, **wanted}
 
 
 def _migrate(db: apsw.Connection, store: str) -> None:
