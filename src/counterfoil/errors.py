@@ -5,7 +5,8 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
 
     CounterfoilError
     ├── DeclarationError ── DuplicateWorkflowError
-    ├── CallError ── NotInRunError, NestedStepError, SyncStepCalledError, ConcurrentCallError
+    ├── CallError ── NotInRunError, NestedStepError, SyncStepCalledError, ConcurrentCallError,
+    │                CallCancelledError
     ├── ValueFormError ── NotStorableError, NotReadableError, InputInvalidError
     ├── SecretError
     ├── RunError ── RunNotFoundError, RunConflictError, RunOwnedError, RunPausedError, RunFailedError,
@@ -117,6 +118,18 @@ class ConcurrentCallError(CallError):
     )
     what: str
     how: str
+
+
+class CallCancelledError(CallError):
+    """The body's own code cancelled a context call that was under way."""
+
+    code = "call_cancelled"
+    sentence = "{what} was cancelled by the workflow's own code while it was under way"
+    advice = (
+        "Whether it comes in time is not recorded, so a replay could take another way. Use the step's timeout= instead "
+        "of asyncio.timeout, wait_for or cancel around it, then resume."
+    )
+    what: str
 
 
 class ValueFormError(CounterfoilError):

@@ -126,7 +126,7 @@ class Journal:
         self.store = store
         self._scrubber, self._system = scrubber, system
         self._lease: Lease | None = None
-        self._leasing = asyncio.Lock()
+        self._leasing, self._taking = asyncio.Lock(), asyncio.Lock()
         self._drives: dict[str, _Drive] = {}
         self._is_open = False
 
@@ -158,13 +158,11 @@ class Journal:
         drives = list(self._drives.values())
         for drive in drives:
             drive.driver.stop(why)
-        tasks = [drive.task for drive in drives]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=grace)
-            for drive in drives:
-                if drive.task in late:
-                    drive.driver.cut()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        late = await _ended([drive.task for drive in drives], grace)
+        for drive in drives:
+            if drive.task in late:
+                drive.driver.cut()
+        await _ended(late, grace)
 
     # --- running ---
 
@@ -188,9 +186,8 @@ class Journal:
         call = _call_of(workflow, args)
         head, record = await self._recorded(call, id, tags, is_ours=True)
         declared = workflow_of(call.function)
-        if record is not None:
-            return await self._drive(head, declared, [record])
-        return await self._attach(head, declared)
+        drive = self._launch(head, declared, [record]) if record else None
+        return await (asyncio.shield(drive.task) if drive else self._attach(head, declared))
 
     @overload
     async def start(
@@ -233,9 +230,8 @@ class Journal:
             raise WorkflowUnknownError(run=id, workflow=head.workflow)
         if workflow and head.workflow not in {declared.name, *declared.aliases}:
             raise RunConflictError(run=id, what="workflow", recorded=head.workflow, attempted=declared.name)
-        taken = await self._taken(head)
-        resume = Resume(self._scrubber.text(who), why) if taken.status is Status.PAUSED else None
-        return cast("R", await self._drive(taken, declared, None, resume=resume))
+        drive = await self._take_up(head, declared, Resume(self._scrubber.text(who), why))
+        return cast("R", await asyncio.shield(drive.task))
 
     # --- looking ---
 
@@ -318,7 +314,8 @@ class Journal:
             if _stands(head.status):
                 return await self._outcome(head, declared)
             with contextlib.suppress(RunOwnedError):
-                return await self._drive(await self._taken(head), declared, None)
+                drive = await self._take_up(head, declared, None)
+                return await asyncio.shield(drive.task)
             await asyncio.sleep(WATCH_SECONDS)
             head = await self.head(head.run)
 
@@ -335,14 +332,27 @@ class Journal:
                 raise RunOwnedError(run=head.run, owner=worker.id, seconds_left=(worker.until - now) / SECOND)
         return await self.store.take(head.run, lease.worker, now=self._system.now(), dead=dead)
 
-    async def _drive(
+    async def _take_up(self, head: Head, declared: Workflow, resume: Resume | None) -> "_Drive":
+        """Drive a run that stands still. One at a time, so that two callers here get the same drive."""
+        async with self._taking:
+            if head.run in self._drives:
+                return self._drives[head.run]
+            taken = await self._taken(head)
+            return self._launch(taken, declared, None, resume=resume if taken.status is Status.PAUSED else None)
+
+    def _launch(
         self, head: Head, declared: Workflow, records: Sequence[Record] | None, *, resume: Resume | None = None
-    ) -> Any:
-        lease = await self._leased()
+    ) -> "_Drive":
+        """Drive a run that this process owns."""
+        lease = cast("Lease", self._lease)
         around = Surroundings(
-            store=self.store, system=self._system, scrubber=self._scrubber, library=VERSION, worker=lease.worker,
+            store=self.store,
+            system=self._system,
+            scrubber=self._scrubber,
+            library=VERSION,
+            worker=lease.worker,
             is_sure=lambda: lease.is_sure,
-        )  # fmt: skip
+        )
         driver = Driver(around, declared, head)
 
         async def driven() -> Any:
@@ -354,7 +364,7 @@ class Journal:
         task = asyncio.create_task(driven(), name=f"counterfoil {head.run}")
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # its caller may have detached
         self._drives[head.run] = _Drive(driver, task)
-        return await asyncio.shield(task)
+        return self._drives[head.run]
 
     async def _outcome(self, head: Head, declared: Workflow | None) -> Any:
         return outcome_of(declared, head.run, (await self.events(head.run))[-1])
@@ -416,6 +426,11 @@ def _in_thread(main: Callable[[], Awaitable[R]]) -> R:
     if error:
         raise error[0]
     return cast("R", outcome[0])
+
+
+async def _ended(tasks: Sequence[asyncio.Task[Any]], seconds: float) -> Sequence[asyncio.Task[Any]]:
+    """Wait for tasks; those that have not ended by then."""
+    return list((await asyncio.wait(tasks, timeout=seconds))[1]) if tasks else []
 
 
 def _store_of(url: str) -> Store:

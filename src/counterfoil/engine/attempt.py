@@ -43,6 +43,7 @@ from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
 from counterfoil.engine.threads import Threads
 from counterfoil.errors import (
+    CallCancelledError,
     ConcurrentCallError,
     CounterfoilError,
     Halted,
@@ -91,6 +92,7 @@ class Attempt:
         self.abandoned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[Any] | None = None
         self.in_step = False
+        self.interrupted = False  # the body was told to end, so what it returns is no result
         self.raised: list[tuple[BaseException, str]] = []  # exceptions handed to the body, with their steps
         self._system, self.scrubber, self._is_sure = system, scrubber, is_sure
         self._ordinal = 0
@@ -98,6 +100,7 @@ class Attempt:
         self._replayed = 0
         self._sealed_calls = 0
         self._has_reads = False
+        self._intent: Awaitable[None] | None = None  # of the step under way, written but not waited for
         self._careful = recorder.state.attempt > 1  # the one before may have died in a step
 
     # --- calls ---
@@ -115,6 +118,9 @@ class Attempt:
             if type(decision) is Execute:
                 return await self._live(bound, operation, decision)
             self._refuse(decision, operation)
+        except asyncio.CancelledError:
+            self._check_cancelled(what)
+            raise
         finally:
             self._under_way = None
 
@@ -122,7 +128,7 @@ class Attempt:
         """A recorded read: what is recorded, or what `draw` gives now. Rides with the next commit (J3)."""
         self._check(kind)
         if self.verdict or self.stopped:
-            raise Halted
+            self._end()
         operation = Operation(key=self._next_key(), kind=kind, name=kind)
         decision = self.cursor.ask(operation)
         if type(decision) is Replay:
@@ -153,7 +159,10 @@ class Attempt:
                 self._refuse(decision, operation)
             await self._wait_until(due)
             self.recorder.note(TimerFired(), step=operation.key)
-            await self._written(self.recorder.flush(timer_cleared=Timer(operation.key, due)))
+            await self._flushed(timer_cleared=Timer(operation.key, due))
+        except asyncio.CancelledError:
+            self._check_cancelled("sleep")
+            raise
         finally:
             self._under_way = None
 
@@ -162,13 +171,23 @@ class Attempt:
     def halt(self, verdict: Verdict) -> NoReturn:
         """End the body here: the run will be paused with this verdict."""
         self.verdict = self.verdict or verdict
-        raise Halted
+        self._end()
 
     def stop(self, why: str) -> None:
         """Let no further call begin, and end a wait at once. A step under way may finish."""
         self.stopped = self.stopped or RunStoppedError(run=self.run, why=why)
         if self.task and not self.in_step:
+            self.cut()
+
+    def cut(self) -> None:
+        """End the body wherever it is. A step under way has no outcome then."""
+        self.interrupted = True
+        if self.task:
             self.task.cancel()
+
+    def _end(self) -> NoReturn:
+        self.interrupted = True
+        raise Halted
 
     # --- the live side ---
 
@@ -201,6 +220,8 @@ class Attempt:
             return _Failed(error, _microseconds(begun))
         finally:
             self.in_step = False
+        if self._intent:
+            await self._written(self._intent)
         where = f"the result of {operation.name}"
         try:
             encoded, _ = codec.record(value, self._returns(bound), where=where)
@@ -208,7 +229,7 @@ class Attempt:
             return _Failed(error, _microseconds(begun))
         body = StepSucceeded(result=as_value(encoded.raw), annotated=encoded.annotated, duration=_microseconds(begun))
         body = self.recorder.note(body, step=operation.key, try_number=try_number)
-        await self._written(self.recorder.flush())
+        await self._flushed()
         self._careful = False
         return self._decoded(bound, bytes(body.result), annotated=encoded.annotated)
 
@@ -216,10 +237,7 @@ class Attempt:
         """Write the intent: before the call for a model call, soon for a step (J4); reads are on disk first (J3)."""
         if not self._is_sure():
             self.stopped = RunStoppedError(run=self.run, why="the lease could not be renewed in time")
-            raise Halted
-        if self._has_reads:
-            await self._written(self.recorder.flush())
-            self._has_reads = False
+            self._end()
         body = StepIntended(
             kind=operation.kind,
             name=operation.name,
@@ -229,8 +247,9 @@ class Attempt:
             worst_cost_usd=bound.options.worst_cost_usd,
         )
         self.recorder.note(body, step=operation.key, try_number=try_number, contract=bound.definition.contract)
-        if operation.kind == MODEL or self._careful:
-            await self._written(self.recorder.flush())
+        self._intent = None
+        if operation.kind == MODEL or self._careful or self._has_reads:
+            await self._flushed()
 
     async def _called(self, bound: Bound) -> Any:
         """Call the function, inside the step: in this task if it is async, else in a thread."""
@@ -249,7 +268,8 @@ class Attempt:
     def _write_intent(self) -> None:
         if self.recorder.has_queued:
             written = asyncio.ensure_future(self.recorder.flush())
-            written.add_done_callback(lambda done: done.exception())  # the outcome's append fails the same way
+            written.add_done_callback(lambda done: done.exception())  # asked for when the step has ended
+            self._intent = written
 
     async def _record_failure(
         self, operation: Operation, failed: "_Failed", due: Instant | None, *, try_number: int
@@ -260,25 +280,30 @@ class Attempt:
         if due is not None:
             body = RetrySet(due=due, error=record, duration=failed.duration)
             self.recorder.note(body, step=operation.key, try_number=try_number)
-            await self._written(self.recorder.flush())
+            await self._flushed()
             return
         final = self.recorder.note(
             StepFailed(error=record, duration=failed.duration), step=operation.key, try_number=try_number
         )
-        await self._written(self.recorder.flush())
+        await self._flushed()
         self._raise(failure.rebuild(final.error), operation.key, failed.error)
 
     async def _set_timer(self, operation: Operation, due: Instant) -> Instant:
         body = TimerSet(due=due, input=as_value(operation.input), digest=codec.input_digest(operation.input))
         self.recorder.note(body, step=operation.key)
-        await self._written(self.recorder.flush(timer_set=Timer(operation.key, due)))
+        await self._flushed(timer_set=Timer(operation.key, due))
         return due
 
     async def _wait_until(self, due: Instant) -> None:
         if due > self._system.now():
             await self._system.sleep_until(due)
         if self.stopped:
-            raise Halted
+            self._end()
+
+    async def _flushed(self, *, timer_set: Timer | None = None, timer_cleared: Timer | None = None) -> None:
+        """Append what is noted, and wait until it is on disk."""
+        self._has_reads = False
+        await self._written(self.recorder.flush(timer_set=timer_set, timer_cleared=timer_cleared))
 
     async def _written(self, written: Awaitable[None]) -> None:
         """Wait until it is on disk. If it can't be, this process no longer drives the run."""
@@ -287,7 +312,7 @@ class Attempt:
         except CounterfoilError as error:
             self.stopped = self.stopped or RunStoppedError(run=self.run, why=str(error))
             self.stopped.__cause__ = error
-            raise Halted from error
+            self._end()
 
     # --- the replaying side ---
 
@@ -352,10 +377,16 @@ class Attempt:
         """Refuse a call after the end. The first is told so; a second, by a body that swallowed it, never returns."""
         self._sealed_calls += 1
         if self._sealed_calls == 1:
-            raise Halted
+            self._end()
         if not self.abandoned.done():
             self.abandoned.set_result(None)
         await asyncio.get_running_loop().create_future()
+
+    def _check_cancelled(self, what: str) -> None:
+        """A call cancelled by the body's own code (asyncio.timeout, wait_for) has no outcome to replay: refuse that."""
+        if self.stopped is None:
+            error = CallCancelledError(what=what)
+            self.halt(needs_code(error))
 
     def _pause_on_unknown(self, operation: Operation) -> None:
         what = describe(operation.kind, operation.name)

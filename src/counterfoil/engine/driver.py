@@ -110,8 +110,8 @@ class Driver:
 
     def cut(self) -> None:
         """End a step that is still under way; its outcome will be unknown."""
-        if self._attempt and self._attempt.task:
-            self._attempt.task.cancel()
+        if self._attempt:
+            self._attempt.cut()
 
     # --- the beginning ---
 
@@ -171,7 +171,7 @@ class Driver:
         ended = await self._body(attempt, arguments)
         if attempt.verdict:
             return await self._pause(recorder, attempt.verdict)
-        if attempt.stopped:
+        if attempt.stopped and (attempt.interrupted or ended.error):
             return await self._leave(recorder, attempt.stopped)
         if ended.error is not None:
             return await self._fail(recorder, attempt, ended.error)
