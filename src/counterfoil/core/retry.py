@@ -71,8 +71,14 @@ def next_try(policy: Retry, error: BaseException, *, tried: int, first: Instant,
     """When the next try is due after `tried` tries, or None if this failure is final."""
     if tried >= policy.tries or not is_transient(error):
         return None
-    wait = min(policy.cap_seconds, policy.first_seconds * policy.factor ** (tried - 1))
-    due = after(now, wait)
+    due = after(now, _wait(policy, tried))
     if policy.total_seconds is not None and due > after(first, policy.total_seconds):
         return None
     return due
+
+
+def _wait(policy: Retry, tried: int) -> float:
+    try:
+        return min(policy.cap_seconds, policy.first_seconds * policy.factor ** (tried - 1))
+    except OverflowError:  # a policy without an end, after a thousand tries
+        return policy.cap_seconds
