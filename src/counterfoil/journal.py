@@ -19,6 +19,7 @@ import msgspec
 from counterfoil.core import codec, events
 from counterfoil.core.clock import SECOND
 from counterfoil.core.events import Event, Record, RunStarted
+from counterfoil.core.failure import printable
 from counterfoil.core.integrity import Anchor
 from counterfoil.core.keys import check_run_id
 from counterfoil.core.scrub import Scrubber
@@ -31,6 +32,7 @@ from counterfoil.engine.liveness import Lease, is_dead
 from counterfoil.engine.recorder import as_value, first_record
 from counterfoil.engine.system import System
 from counterfoil.errors import (
+    IdInvalidError,
     InputInvalidError,
     NotReadableError,
     RunConflictError,
@@ -230,7 +232,7 @@ class Journal:
             raise WorkflowUnknownError(run=id, workflow=head.workflow)
         if workflow and head.workflow not in {declared.name, *declared.aliases}:
             raise RunConflictError(run=id, what="workflow", recorded=head.workflow, attempted=declared.name)
-        drive = await self._take_up(head, declared, Resume(self._scrubber.text(who), why))
+        drive = await self._take_up(head, declared, Resume(printable(who), printable(why) if why else None))
         return cast("R", await asyncio.shield(drive.task))
 
     # --- looking ---
@@ -286,17 +288,30 @@ class Journal:
     ) -> tuple[Head, Record | None]:
         """The run's head, and its first record if this call made it; a conflict if it is another run's id."""
         declared = workflow_of(call.function)
-        run = check_run_id(id_ if id_ is not None else self._system.new_id())
+        run = self._checked_id(id_)
+        tags = self._checked_tags(declared, tags or {})
         raw = self._scrubber.raw(_input_of(declared, call))
         now = self._system.now()
-        body = RunStarted(workflow=declared.name, input=as_value(raw), version=declared.version, tags=dict(tags or {}))
+        body = RunStarted(workflow=declared.name, input=as_value(raw), version=declared.version, tags=tags)
         record = first_record(run, body, now=now, system=self._system, scrubber=self._scrubber)
         owner = (await self._leased()).worker if is_ours else None
-        new = NewRun(run=run, workflow=declared.name, tags=dict(tags or {}), record=record, now=now, owner=owner)
+        new = NewRun(run=run, workflow=declared.name, tags=tags, record=record, now=now, owner=owner)
         head, is_new = await self.store.start(new)
         if not is_new:
             await self._check_same(head, declared, raw)
         return head, record if is_new else None
+
+    def _checked_id(self, id_: str | None) -> str:
+        run = check_run_id(id_) if id_ is not None else self._system.new_id()
+        if self._scrubber.text(run) != run:
+            raise IdInvalidError(run=self._scrubber.text(run), problem="contains a declared secret")
+        return run
+
+    def _checked_tags(self, declared: Workflow, tags: Mapping[str, str]) -> dict[str, str]:
+        if not all(type(text) is str and text.isprintable() for pair in tags.items() for text in pair):
+            reason = "tags must be a mapping of printable strings to printable strings"
+            raise InputInvalidError(name=declared.name, signature=" tags", reason=reason)
+        return {self._scrubber.text(key): self._scrubber.text(value) for key, value in tags.items()}
 
     async def _check_same(self, head: Head, declared: Workflow, raw: bytes) -> None:
         if head.workflow not in {declared.name, *declared.aliases}:

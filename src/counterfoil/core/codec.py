@@ -143,8 +143,18 @@ def _text(value: str) -> Any:
     try:
         value.encode()
     except UnicodeEncodeError:
-        return {TAG: "str", VALUE: value.encode("utf-8", "surrogatepass").hex()}
+        return {TAG: "str", VALUE: text_to_hex(value)}
     return value
+
+
+def text_to_hex(text: str) -> str:
+    """Any text, lone surrogates included, in hexadecimal."""
+    return text.encode("utf-8", "surrogatepass").hex()
+
+
+def text_from_hex(hexadecimal: str) -> str:
+    """What `text_to_hex` was given."""
+    return bytes.fromhex(hexadecimal).decode("utf-8", "surrogatepass")
 
 
 def _integer(value: int) -> Any:
@@ -262,7 +272,7 @@ def _untag(plain: Any) -> Any:
 _UNTAG: dict[str, Callable[[Any], Any]] = {
     "int": int,
     "float": float,
-    "str": lambda text: bytes.fromhex(text).decode("utf-8", "surrogatepass"),
+    "str": text_from_hex,
     "dict": lambda pairs: {key: _untag(item) for key, item in pairs},
     "secret": Secret,
 }

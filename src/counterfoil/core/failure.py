@@ -25,7 +25,7 @@ def to_record(error: Exception) -> ErrorRecord:
         message=_message(error),
         args=_values(list(error.args)),
         attributes=_attributes(error),
-        traceback="".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS_MAX:],
+        traceback=printable("".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS_MAX:]),
     )
 
 
@@ -85,8 +85,13 @@ def _values(value: Any) -> Value:
     return NONE if encoded.annotated else Value(encoded.raw)
 
 
+def printable(text: str) -> str:
+    """The text as UTF-8 can hold it: lone surrogates are spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _message(error: Exception) -> str:
     try:
-        return str(error).encode("utf-8", "backslashreplace").decode()
+        return printable(str(error))
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
         return type(error).__name__

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from counterfoil.core.codec import TAG, VALUE, text_from_hex, text_to_hex
 from counterfoil.errors import SecretError
 
 SECRET_CHARACTERS_MIN = 6
@@ -30,7 +31,7 @@ class Scrubber:
             raise SecretError(name=name, problem=f"is missing or has fewer than {SECRET_CHARACTERS_MIN} characters")
         if (value, f"[secret {name}]") not in self._texts:
             self._texts.append((value, f"[secret {name}]"))
-            self._needles.append(msgspec.json.encode(value)[1:-1])
+            self._needles += [msgspec.json.encode(value)[1:-1], value.encode().hex().encode()]
 
     def raw(self, encoded: bytes) -> bytes:
         """JSON bytes without the secrets; the very same object when there is none in them."""
@@ -49,6 +50,8 @@ class Scrubber:
             return self.text(plain)
         if isinstance(plain, list):
             return [self._walk(item) for item in plain]
+        if isinstance(plain, dict) and plain.get(TAG) == "str":
+            return {TAG: "str", VALUE: text_to_hex(self.text(text_from_hex(plain[VALUE])))}
         if isinstance(plain, dict):
             return {self.text(key): self._walk(item) for key, item in plain.items()}
         return plain

@@ -134,14 +134,14 @@ class Driver:
         for step in state.open_steps():
             body = OutcomeUnknown(lost_attempt=step.attempt, worst_cost_usd=step.worst_cost_usd)
             recorder.note(body, step=step.key, try_number=step.try_number)
-        taken = [self._take_in(recorder, message) for message in await around.store.inbox(self._head.run)]
+        inbox = await around.store.inbox(self._head.run)
+        taken = [self._take_in(recorder, message) for message in inbox if message.kind == LateReport.type]
         if self._head.epoch > 1 or taken:  # somebody was here before: a crash from here on must count
             await recorder.flush(taken=taken)
 
     @staticmethod
     def _take_in(recorder: Recorder, message: Message) -> str:
-        if message.kind == LateReport.type:
-            recorder.note(msgspec.json.decode(message.body, type=LateReport))
+        recorder.note(msgspec.json.decode(message.body, type=LateReport))
         return message.id
 
     def _crash_verdict(self, state: RunState) -> Verdict | None:
@@ -231,12 +231,16 @@ class Driver:
     async def _record_end(self, recorder: Recorder, error: Exception) -> Any:
         body = recorder.note(RunFailed(error=failure.to_record(error)))
         await recorder.flush(release=True)
-        raise failed_error(self._head.run, body) from error
+        raise failed_error(self._head.run, body) from failure.rebuild(body.error).with_traceback(error.__traceback__)
 
     async def _pause(self, recorder: Recorder, verdict: Verdict) -> Any:
         body = recorder.note(
             RunPaused(
-                reason=verdict.reason, step=verdict.step, detail=verdict.detail, next=verdict.next, facts=verdict.facts
+                reason=verdict.reason,
+                step=verdict.step,
+                detail=failure.printable(verdict.detail),
+                next=verdict.next,
+                facts=verdict.facts,
             )
         )
         await recorder.flush(reason=verdict.reason, release=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from counterfoil.core.clock import after
 from counterfoil.engine.system import System
-from counterfoil.errors import CounterfoilError
+from counterfoil.errors import CounterfoilError, StoreUnavailableError
 from counterfoil.store import Store, Worker
 
 LEASE_SECONDS = 30.0
@@ -42,6 +42,14 @@ class LockFile:
             self._path.parent.rmdir()
 
 
+def _locked(store: Store, worker: str) -> LockFile | None:
+    try:
+        return LockFile(store.locks, worker) if store.locks else None
+    except OSError as error:
+        problem = f"no lock file can be made beside it: {error.strerror}"
+        raise StoreUnavailableError(store=store.name, problem=problem) from error
+
+
 def is_dead(folder: Path | None, worker: Worker, host: str) -> bool:
     """Whether the worker's process is known to have ended: same host, and its lock file is there and free."""
     if folder is None or worker.host != host or (path := folder / worker.id) in _held:
@@ -66,7 +74,7 @@ class Lease:
     def __init__(self, store: Store, system: System) -> None:
         self.worker = system.new_id()
         self._store, self._system = store, system
-        self._lock = LockFile(store.locks, self.worker) if store.locks else None
+        self._lock = _locked(store, self.worker)
         self._ended = threading.Event()
         self._deadline = 0.0
 

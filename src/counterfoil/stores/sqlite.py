@@ -7,6 +7,8 @@ own. WAL with synchronous=FULL: what was acknowledged survives a kill and a powe
 """
 
 import asyncio
+import contextlib
+import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -106,7 +108,9 @@ class SqliteStore:
             return
         self._closed = True
         while self._busy or self._waiting:
-            await asyncio.wait([self._submit(lambda _: None)])
+            last = self._submit(lambda _: None)
+            await asyncio.wait([last])
+            last.exception()  # those who wrote were told
         self._reader.stop()
         self._writer.stop()
 
@@ -163,7 +167,10 @@ class SqliteStore:
         """See Store. Waits for the writer thread, not for the event loop."""
         self._check_open()
         sql = "UPDATE workers SET until = ? WHERE id = ?"
-        self._writer.submit(lambda db: db.execute(sql, (until, worker))).result()
+        try:
+            self._writer.submit(lambda db: db.execute(sql, (until, worker))).result()
+        except apsw.Error as error:
+            raise _translated(error, self.name) from error
 
     async def worker(self, worker: str) -> Worker | None:
         """See Store."""
@@ -200,7 +207,8 @@ class SqliteStore:
         except apsw.Error as error:
             self._places.clear()
             results = [_translated(error, self.name)] * len(batch)
-        self._loop.call_soon_threadsafe(self._acknowledge, batch, results)
+        with contextlib.suppress(RuntimeError):  # the loop has ended without closing us; nobody waits
+            self._loop.call_soon_threadsafe(self._acknowledge, batch, results)
 
     def _acknowledge(self, batch: list[_Write], results: list[Any]) -> None:
         for write, result in zip(batch, results, strict=True):
@@ -217,7 +225,10 @@ class SqliteStore:
 
     async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
         self._check_open()
-        return await asyncio.wrap_future(self._reader.submit(work), loop=self._loop)
+        try:
+            return await asyncio.wrap_future(self._reader.submit(work), loop=self._loop)
+        except apsw.Error as error:
+            raise _translated(error, self.name) from error
 
     def _check_open(self) -> None:
         if self._closed:
@@ -226,7 +237,8 @@ class SqliteStore:
     def _open_writer(self) -> apsw.Connection:
         self._places: dict[str, _Place] = {}
         try:
-            self.path.touch(mode=0o600, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
             db = apsw.Connection(str(self.path))
             db.set_busy_timeout(BUSY_TIMEOUT_MS)
             _migrate(db, self.name)
@@ -464,13 +476,12 @@ def _migrate(db: apsw.Connection, store: str) -> None:
     if not scripts:
         return
     db.execute("PRAGMA journal_mode = WAL")
-    with db:
-        if db.pragma("user_version") != version:  # another process was quicker
-            return
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute("BEGIN IMMEDIATE")
+    if db.pragma("user_version") == version:  # else another process was quicker
         for script in scripts:
             db.execute(script)
-        db.execute(f"PRAGMA user_version = {version + len(scripts)}")
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version + len(scripts)}")
+    db.execute("COMMIT")
 
 
 def _translated(error: apsw.Error, store: str) -> CounterfoilError:
