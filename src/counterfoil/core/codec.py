@@ -10,7 +10,7 @@ Released form: JSON, in which an object with the key "$" is a tagged value.
     {"$": "int", "v": "9007199254740993"}    an integer beyond 2**53 - 1
     {"$": "float", "v": "nan"}               nan, inf, -inf
     {"$": "str", "v": "<hex>"}               text with lone surrogates, UTF-8 with surrogatepass
-    {"$": "dict", "v": [[key, value], ...]}  a dictionary that itself has the key "$"
+    {"$": "dict", "v": {...}}                a dictionary that itself has the key "$"
     {"$": "secret", "v": NAME}               a Secret, by name; its value is never written
 """
 
@@ -118,7 +118,7 @@ class _Walk:
         except _RefusedError as refused:
             refused.path.append(f".{key}")
             raise
-        return {TAG: "dict", VALUE: [list(pair) for pair in out.items()]} if TAG in out else out
+        return {TAG: "dict", VALUE: out} if TAG in out else out
 
     def _typed(self, value: Any, depth: int) -> Any:
         if isinstance(value, Secret):
@@ -229,7 +229,10 @@ def decode(raw: bytes, annotation: Any, *, annotated: bool, where: str) -> Any:
     """
     plain = _decode(raw)
     if _TAG_BYTES in raw:
-        plain = _untag(plain)
+        try:
+            plain = _untag(plain)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise NotReadableError(where=where, type="a tagged value", reason=repr(error)) from error
     return convert(plain, annotation, where=where) if annotated else plain
 
 
@@ -273,7 +276,7 @@ _UNTAG: dict[str, Callable[[Any], Any]] = {
     "int": int,
     "float": float,
     "str": text_from_hex,
-    "dict": lambda pairs: {key: _untag(item) for key, item in pairs},
+    "dict": lambda inner: {key: _untag(item) for key, item in inner.items()},
     "secret": Secret,
 }
 
@@ -302,7 +305,7 @@ def _differences(value: Any, back: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Places where what was read back is not what was given, types included."""
     if type(value) is not type(back):
         yield path, value
-    elif type(value) is list:
+    elif type(value) is list and len(value) == len(back):
         for index, (one, other) in enumerate(zip(value, back, strict=True)):
             yield from _differences(one, other, f"{path}[{index}]")
     elif type(value) is dict or dataclasses.is_dataclass(value) or hasattr(value, "__dict__"):
