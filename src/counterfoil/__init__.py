@@ -12,8 +12,9 @@ if sys.platform == "win32":
 from counterfoil.core.codec import Secret
 from counterfoil.core.retry import Retry
 from counterfoil.core.state import Status
+from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context, current, in_run, reveal
-from counterfoil.engine.definitions import Call, bind, model, step, workflow
+from counterfoil.engine.definitions import bind, model, step, workflow
 from counterfoil.errors import (
     CounterfoilError,
     InputMismatchError,

@@ -25,8 +25,9 @@ from counterfoil.core.keys import check_run_id
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import Status
 from counterfoil.engine import queries
+from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context
-from counterfoil.engine.definitions import Call, Workflow, known_workflow, workflow_of
+from counterfoil.engine.definitions import Workflow, known_workflow, workflow_of
 from counterfoil.engine.driver import Driver, Resume, Surroundings, outcome_of
 from counterfoil.engine.liveness import Lease, is_dead
 from counterfoil.engine.recorder import as_value, first_record

@@ -23,7 +23,7 @@ def to_record(error: Exception) -> ErrorRecord:
     return ErrorRecord(
         type=f"{type(error).__module__}:{type(error).__qualname__}",
         message=_message(error),
-        args=_values(list(error.args)),
+        args=_values(_arguments(error)),
         attributes=_attributes(error),
         traceback=printable("".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS_MAX:]),
     )
@@ -69,6 +69,12 @@ def _loaded_class(type_: str) -> type[Exception] | None:
     for name in path.split("."):
         found = getattr(found, name, None)
     return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def _arguments(error: Exception) -> list[Any]:
+    """What makes the exception: an OSError with a file's name does not show all of it in `args`."""
+    reduced = error.__reduce__() if isinstance(error, OSError) and error.filename is not None else ()
+    return list(reduced[1] if len(reduced) > 1 else error.args)
 
 
 def _attributes(error: Exception) -> Value:

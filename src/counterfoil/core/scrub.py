@@ -31,6 +31,7 @@ class Scrubber:
             raise SecretError(name=name, problem=f"is missing or has fewer than {SECRET_CHARACTERS_MIN} characters")
         if (value, f"[secret {name}]") not in self._texts:
             self._texts.append((value, f"[secret {name}]"))
+            self._texts.sort(key=lambda pair: -len(pair[0]))  # one may be a part of another
             self._needles += [msgspec.json.encode(value)[1:-1], value.encode().hex().encode()]
 
     def raw(self, encoded: bytes) -> bytes:
@@ -52,6 +53,9 @@ class Scrubber:
             return [self._walk(item) for item in plain]
         if isinstance(plain, dict) and plain.get(TAG) == "str":
             return {TAG: "str", VALUE: text_to_hex(self.text(text_from_hex(plain[VALUE])))}
-        if isinstance(plain, dict):
-            return {self.text(key): self._walk(item) for key, item in plain.items()}
-        return plain
+        if isinstance(plain, dict) and plain.get(TAG) == "dict":
+            return {TAG: "dict", VALUE: self._items(plain[VALUE])}
+        return self._items(plain) if isinstance(plain, dict) else plain
+
+    def _items(self, plain: dict[str, Any]) -> dict[str, Any]:
+        return {self.text(key): self._walk(item) for key, item in plain.items()}

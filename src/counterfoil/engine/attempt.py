@@ -38,23 +38,21 @@ from counterfoil.core.replay import (
     describe,
 )
 from counterfoil.core.scrub import Scrubber
-from counterfoil.engine.definitions import MODEL, UNSET, Bound, current_step
+from counterfoil.engine.calls import MODEL, UNSET, Bound
+from counterfoil.engine.definitions import current_step
 from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
 from counterfoil.engine.threads import Threads
+from counterfoil.engine.verdicts import Verdict, mismatch_verdict, needs_code, unknown_verdict
 from counterfoil.errors import (
     CallCancelledError,
     ConcurrentCallError,
     CounterfoilError,
     Halted,
-    InputMismatchError,
-    MismatchError,
     NestedStepError,
     NotReadableError,
     NotStorableError,
     RunStoppedError,
-    StepMismatchError,
-    UnfinishedError,
 )
 from counterfoil.store import Timer
 
@@ -65,17 +63,6 @@ YIELD_EVERY = 1000
 """A replay hands the loop to others after so many steps."""
 
 threads = Threads()
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the run must pause, as it will be recorded."""
-
-    reason: str
-    detail: str
-    next: str
-    step: str | None = None
-    facts: dict[str, Any] = {}
-    cause: BaseException | None = None
 
 
 class Attempt:
@@ -389,15 +376,7 @@ class Attempt:
             self.halt(needs_code(error))
 
     def _pause_on_unknown(self, operation: Operation) -> None:
-        what = describe(operation.kind, operation.name)
-        self.halt(
-            Verdict(
-                reason="outcome_unknown",
-                step=operation.key,
-                detail=f"{what} was begun and its outcome was never seen",
-                next=f"Find out whether it happened. `counterfoil resume {self.run}` makes it again.",
-            )
-        )
+        self.halt(unknown_verdict(self.run, operation))
 
 
 class _Failed(msgspec.Struct, frozen=True):
@@ -405,37 +384,6 @@ class _Failed(msgspec.Struct, frozen=True):
 
     error: Exception
     duration: int
-
-
-def needs_code(error: CounterfoilError) -> Verdict:
-    """The verdict for code that asks for what can't be done: mended code can go on from the record."""
-    return Verdict(reason=error.code, detail=str(error), next=error.hint, cause=error)
-
-
-def mismatch_error(run: str, found: Mismatch) -> MismatchError:
-    """The typed error of a mismatch."""
-    if found.verdict == "unfinished":
-        return UnfinishedError(run=run, step=found.step, recorded=found.recorded)
-    if found.verdict == "step_mismatch":
-        return StepMismatchError(
-            run=run, step=found.step, recorded=found.recorded, attempted=found.attempted, source=found.source
-        )
-    return InputMismatchError(
-        run=run,
-        step=found.step,
-        name=found.recorded,
-        source=found.source,
-        differences="; ".join(
-            f"{d.pointer or '/'}: recorded {d.recorded}, attempted {d.attempted}" for d in found.differences
-        ),
-    )
-
-
-def mismatch_verdict(run: str, found: Mismatch) -> Verdict:
-    """The verdict that pauses the run."""
-    error = mismatch_error(run, found)
-    facts = msgspec.to_builtins(found)
-    return Verdict(reason=found.verdict, step=None, detail=str(error), next=error.hint, facts=facts, cause=error)
 
 
 def _microseconds(begun: int) -> int:

@@ -11,16 +11,8 @@ from counterfoil.core.codec import Secret
 from counterfoil.core.retry import Retry
 from counterfoil.core.scrub import Scrubber
 from counterfoil.engine.attempt import Attempt
-from counterfoil.engine.definitions import (
-    MODEL,
-    TOOL,
-    UNSET,
-    Call,
-    Options,
-    bound_call,
-    current_run,
-    current_step,
-)
+from counterfoil.engine.calls import MODEL, TOOL, UNSET, Call, Options, bound_call
+from counterfoil.engine.definitions import current_run, current_step
 from counterfoil.engine.system import System
 from counterfoil.errors import NestedStepError, NotInRunError, SecretError
 

@@ -27,12 +27,20 @@ from counterfoil.core.events import (
     RunSuspended,
 )
 from counterfoil.core.scrub import Scrubber
-from counterfoil.core.state import RunState, Status, StepStatus, fold
-from counterfoil.engine.attempt import Attempt, Verdict, mismatch_verdict, needs_code
+from counterfoil.core.state import RunState, Status, fold
+from counterfoil.engine.attempt import Attempt
 from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, current_run, current_step
 from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
+from counterfoil.engine.verdicts import (
+    Verdict,
+    crash_verdict,
+    failed_verdict,
+    mismatch_verdict,
+    needs_code,
+    replay_failed_verdict,
+)
 from counterfoil.errors import (
     CallError,
     CounterfoilError,
@@ -93,9 +101,8 @@ class Driver:
         recorder.attempt = state.attempt + 1
         try:
             await self._begin(recorder, resume)
-            crashed_out = self._crash_verdict(state)
-            if crashed_out:
-                return await self._pause(recorder, crashed_out)
+            if state.crashes >= CRASHES_MAX:
+                return await self._pause(recorder, crash_verdict(state))
             return await self._run(recorder)
         except CounterfoilError as error:
             if isinstance(error, RunPausedError | RunFailedError | RunStoppedError):
@@ -143,18 +150,6 @@ class Driver:
     def _take_in(recorder: Recorder, message: Message) -> str:
         recorder.note(msgspec.json.decode(message.body, type=LateReport))
         return message.id
-
-    def _crash_verdict(self, state: RunState) -> Verdict | None:
-        if state.crashes < CRASHES_MAX:
-            return None
-        unknown = [step for step in state.steps.values() if step.status is StepStatus.UNKNOWN]
-        step = unknown[-1] if unknown else None
-        where = f"in step {step.key} ({step.kind} {step.name})" if step else "outside any step"
-        return Verdict(
-            reason="crash_limit",
-            detail=f"the process died {state.crashes} times in a row without getting further, last {where}",
-            next=f"Find out why the process dies there, then `counterfoil resume {self._head.run}`.",
-        )
 
     # --- the body ---
 
@@ -219,13 +214,13 @@ class Driver:
     async def _fail(self, recorder: Recorder, attempt: Attempt, error: BaseException) -> Any:
         key = next((key for raised, key in attempt.raised if raised is error), None)
         if key is not None:
-            return await self._pause(recorder, self._step_failed(recorder.state, key, error))
+            return await self._pause(recorder, failed_verdict(self._head.run, recorder.state.steps[key], error))
         if not isinstance(error, Exception):  # not an end of the work: the interpreter or a caller wants out
             return await self._leave(recorder, RunStoppedError(run=self._head.run, why=type(error).__name__), error)
         if isinstance(error, CallError | DeclarationError | ValueFormError):
             return await self._pause(recorder, needs_code(error))
         if attempt.cursor.is_replaying:  # the record goes on: what failed is this place, not the work
-            return await self._pause(recorder, self._failed_in_replay(error))
+            return await self._pause(recorder, replay_failed_verdict(self._head.run, error))
         return await self._record_end(recorder, error)
 
     async def _record_end(self, recorder: Recorder, error: Exception) -> Any:
@@ -273,24 +268,6 @@ class Driver:
             time=around.system.now(),
         )
         await around.store.send(message)
-
-    def _failed_in_replay(self, error: Exception) -> Verdict:
-        return Verdict(
-            reason="replay_failed",
-            detail=f"the code raised before it came to the end of the record: {type(error).__name__}: {error}",
-            next=f"Mend what is missing here, then `counterfoil resume {self._head.run}`.",
-            cause=error,
-        )
-
-    def _step_failed(self, state: RunState, key: str, error: BaseException) -> Verdict:
-        step = state.steps[key]
-        return Verdict(
-            reason="step_failed",
-            step=key,
-            detail=f"step {key} ({step.kind} {step.name}), try {step.try_number}: {type(error).__name__}: {error}",
-            next=f"Mend the cause, then `counterfoil resume {self._head.run}` tries that one step again.",
-            cause=error,
-        )
 
 
 class _Ended(msgspec.Struct, frozen=True):

@@ -1,0 +1,221 @@
+"""Calls of steps: a function, its options, and arguments by parameter name.
+
+Whatever the user gave (a function, a method, a partial, a bound call) is reduced to one form, so that two spellings of
+the same call are the same record.
+"""
+
+import functools
+import hashlib
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar, cast, get_type_hints
+
+import msgspec
+
+from counterfoil.core.retry import DEFAULT, Retry
+from counterfoil.errors import DeclarationError
+
+R_co = TypeVar("R_co", covariant=True)
+
+ATTRIBUTE = "__counterfoil__"
+TOOL, MODEL = "tool", "model"
+UNSET: Any = object()
+OnUnknown = Literal["repeat", "pause"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a step is carried out. They stand on the decorator or on `ctx.with_options`; the call's win."""
+
+    name: str | None = None
+    retry: Retry | None = None
+    timeout: float | None = None  # seconds, per try
+    returns: Any = UNSET
+    opaque: tuple[str, ...] = ()
+    on_unknown: OnUnknown | None = None
+    worst_cost_usd: float | None = None  # bound for one try
+    version: str | None = None  # of the step's contract
+
+    def over(self, other: "Options") -> "Options":
+        """These options where they are set, the other ones elsewhere."""
+        mine = {field: getattr(self, field) for field in self.__struct_fields__}
+        unset = {"returns": UNSET, "opaque": ()}
+        return msgspec.structs.replace(other, **{k: v for k, v in mine.items() if v is not unset.get(k)})
+
+    @property
+    def retry_policy(self) -> Retry:
+        """The policy, or the default one."""
+        return self.retry or DEFAULT
+
+
+class Form:
+    """A function's parameters: binds arguments by name and fills defaults in."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.signature = inspect.signature(function)
+        parameters = list(self.signature.parameters.values())
+        self.first = parameters[0].name if parameters else None
+        self._names = [p.name for p in parameters]
+        self._positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        self._defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        self._rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        self._is_simple = all(p.kind in {p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY} for p in parameters)
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by parameter name, in the order of the signature. Raises TypeError as the call would."""
+        if self._is_simple and len(args) <= len(self._positional):
+            given = dict(zip(self._positional, args, strict=False)) | kwargs
+            if len(given) == len(args) + len(kwargs):
+                filled = self._defaults | given
+                if len(filled) == len(self._names) and filled.keys() <= self.signature.parameters.keys():
+                    return {name: filled[name] for name in self._names}
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return {name: list(value) if name == self._rest else value for name, value in bound.arguments.items()}
+
+    def contract(self) -> str:
+        """A digest of the parameters and the result's annotation: the version of a step's contract."""
+        parts = [
+            f"{p.name} {p.kind.name} {inspect.formatannotation(p.annotation)} {p.default is not p.empty}"
+            for p in self.signature.parameters.values()
+        ]
+        text = "\n".join([*parts, inspect.formatannotation(self.signature.return_annotation)])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Definition:
+    """A function as the engine sees it. Made once per function."""
+
+    def __init__(self, function: Callable[..., Any], kind: str, options: Options) -> None:
+        self.function, self.kind, self.options = function, kind, options
+        self.form = Form(function)
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.name = str(options.name or getattr(function, "__name__", type(function).__name__))
+        self.contract = options.version or self.form.contract()
+        _check(self, options)
+
+    @functools.cached_property
+    def returns(self) -> Any:
+        """The declared type of the result; Any when there is none, or it can't be resolved."""
+        return hints_of(self.function).get("return", Any)
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """A function's annotations, resolved; those that can't be are left out."""
+    closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
+    try:
+        return get_type_hints(function, localns=dict(closure))
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _check(definition: Definition, options: Options) -> None:
+    function, name = definition.function, definition.name
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise DeclarationError(
+            name=name, problem="a generator can't be a step", fix="Return a list, or make each item a step."
+        )
+    if name == "<lambda>":
+        raise DeclarationError(name=name, problem="a lambda has no name", fix="Give one: ctx.with_options(name=...).")
+    unknown = [each for each in options.opaque if each not in definition.form.signature.parameters]
+    if unknown:
+        raise DeclarationError(
+            name=name, problem=f"opaque names {unknown}, which are no parameters", fix="Use parameter names."
+        )
+    if options.timeout is not None and not definition.is_async:
+        raise DeclarationError(
+            name=name,
+            problem="a plain function can't be stopped, so timeout= would be a promise not kept",
+            fix="Make it `async def`, or set the timeout in the client that it calls.",
+        )
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A call of a step, ready to be recorded and made."""
+
+    definition: Definition
+    options: Options
+    function: Callable[..., Any]  # takes args and kwargs as the user gave them
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    input: dict[str, Any]  # what is recorded, by parameter name
+    opaque: dict[str, str]  # what is not, with its type
+
+
+class Call(Generic[R_co]):
+    """A typed call that is not made yet: `bind(refund, order, cents=5)`."""
+
+    __slots__ = ("args", "function", "kwargs")
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+    def __repr__(self) -> str:
+        return f"<call of {getattr(self.function, '__name__', self.function)}>"
+
+
+def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
+    """A call as it is recorded: whatever was given, reduced to a definition and arguments by name."""
+    if isinstance(call.function, Call):
+        call = call.function
+    function, args, kwargs = call.function, call.args, call.kwargs
+    while isinstance(function, functools.partial):
+        args, kwargs, function = (*function.args, *args), {**function.keywords, **kwargs}, function.func
+    receiver = getattr(function, "__self__", None) if inspect.ismethod(function) else None
+    if receiver is not None:
+        args, function = (receiver, *args), cast("types.MethodType", function).__func__
+    definition = definition_of(function, kind, options)
+    settled = options.over(definition.options)
+    named = definition.form.bind(args, kwargs)
+    opaque = {*settled.opaque, *_receivers(definition, receiver)}
+    return Bound(
+        definition,
+        settled,
+        _plain(call.function, definition),
+        call.args,
+        call.kwargs,
+        {name: value for name, value in named.items() if name not in opaque},
+        {name: type(value).__qualname__ for name, value in named.items() if name in opaque},
+    )
+
+
+def _receivers(definition: Definition, receiver: object) -> set[str]:
+    """The name of a method's own object: opaque by itself."""
+    path = definition.function.__qualname__ if inspect.isfunction(definition.function) else ""
+    is_method = receiver is not None or (
+        definition.form.first in {"self", "cls"} and "." in path.rpartition("<locals>.")[2]
+    )
+    return {definition.form.first} if is_method and definition.form.first else set()
+
+
+def _plain(function: Any, definition: Definition) -> Callable[..., Any]:
+    """The function to call in the step: for one of ours, the one inside the wrapper."""
+    if isinstance(function, functools.partial):
+        return functools.partial(_plain(function.func, definition), *function.args, **function.keywords)
+    if inspect.ismethod(function):
+        return types.MethodType(definition.function, function.__self__)
+    return definition.function
+
+
+def definition_of(function: Any, kind: str, options: Options) -> Definition:
+    """The definition of a function, declared or not. A model call stays one however it is called."""
+    if not callable(function):
+        raise DeclarationError(
+            name=repr(function), problem="it is no function", fix="Give the function itself, not its result."
+        )
+    declared = getattr(function, ATTRIBUTE, None)
+    if isinstance(declared, Definition) and declared.kind in {kind, MODEL}:
+        return declared
+    if isinstance(declared, Definition):
+        return _definition(declared.function, kind, declared.options)
+    if declared is not None:
+        raise DeclarationError(
+            name=declared.name, problem="a workflow is no step", fix="Call it as `await workflow(ctx, ...)`."
+        )
+    naming = Options(name=options.name) if getattr(function, "__name__", "") == "<lambda>" else Options()
+    return _definition(function, kind, naming)
+
+
+@functools.lru_cache(maxsize=1024)
+def _definition(function: Any, kind: str, options: Options) -> Definition:
+    return Definition(function, kind, options)
