@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from counterfoil.cli.outcomes import CodeError
-from counterfoil.engine.definitions import ATTRIBUTE, Workflow
+from counterfoil.engine.calls import ATTRIBUTE
+from counterfoil.engine.definitions import Workflow
 
 Function = Callable[..., Any]
 

@@ -17,7 +17,7 @@ from counterfoil.cli.driving import Foreground, drive
 from counterfoil.cli.loading import load
 from counterfoil.cli.objects import event_object
 from counterfoil.cli.outcomes import Exit, InputTextError, StoreMissingError, as_object, exit_of
-from counterfoil.engine.definitions import Call
+from counterfoil.engine.calls import Call
 from counterfoil.engine.queries import timeline
 from counterfoil.engine.system import System
 from counterfoil.errors import CounterfoilError
