@@ -221,7 +221,10 @@ class Attempt:
         return self._decoded(bound, bytes(body.result), annotated=encoded.annotated)
 
     async def _intend(self, bound: Bound, operation: Operation, try_number: int) -> None:
-        """Write the intent: before the call for a model call, soon for a step (J4); reads are on disk first (J3)."""
+        """Write the intent: before the call for a model call or if a lost try pauses, soon for other steps (J4).
+
+        Reads are on disk first (J3).
+        """
         if not self._is_sure():
             self.stopped = RunStoppedError(run=self.run, why="the lease could not be renewed in time")
             self._end()
@@ -235,7 +238,8 @@ class Attempt:
         )
         self.recorder.note(body, step=operation.key, try_number=try_number, contract=bound.definition.contract)
         self._intent = None
-        if operation.kind == MODEL or self._careful or self._has_reads:
+        must_not_vanish = operation.kind == MODEL or bound.options.on_unknown == "pause"
+        if must_not_vanish or self._careful or self._has_reads:
             await self._flushed()
 
     async def _called(self, bound: Bound) -> Any:

@@ -51,6 +51,7 @@ from counterfoil.errors import (
     RunFailedError,
     RunPausedError,
     RunStoppedError,
+    SecretError,
     StaleEpochError,
     StoreError,
     ValueFormError,
@@ -217,7 +218,7 @@ class Driver:
             return await self._pause(recorder, failed_verdict(self._head.run, recorder.state.steps[key], error))
         if not isinstance(error, Exception):  # not an end of the work: the interpreter or a caller wants out
             return await self._leave(recorder, RunStoppedError(run=self._head.run, why=type(error).__name__), error)
-        if isinstance(error, CallError | DeclarationError | ValueFormError):
+        if isinstance(error, CallError | DeclarationError | SecretError | ValueFormError):
             return await self._pause(recorder, needs_code(error))
         if attempt.cursor.is_replaying:  # the record goes on: what failed is this place, not the work
             return await self._pause(recorder, replay_failed_verdict(self._head.run, error))
