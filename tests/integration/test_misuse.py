@@ -1,0 +1,41 @@
+"""A secret asked for in the wrong place pauses the run; a step that must not be repeated blindly is on disk first (J4)."""
+
+import asyncio
+
+import counterfoil
+from counterfoil import Context, Journal, RunPausedError, Secret, reveal
+
+JOURNALS: list[Journal] = []
+
+
+async def seen(run: str) -> list[str]:
+    """What is on disk while the step runs."""
+    return [event.type for event in await JOURNALS[-1].events(run)]
+
+
+@counterfoil.workflow
+async def send_at_most_once(ctx: Context) -> list[str]:
+    return await ctx.with_options(on_unknown="pause").step(seen, ctx.run_id)
+
+
+@counterfoil.workflow
+async def reveal_in_the_body(ctx: Context) -> str:
+    return reveal(Secret("ANY_NAME"))
+
+
+async def ended(workflow) -> object:
+    async with counterfoil.open("memory://") as journal:
+        JOURNALS.append(journal)
+        try:
+            return await journal.run(workflow)
+        except RunPausedError as paused:
+            return paused.reason
+
+
+def test_a_step_that_pauses_when_its_outcome_is_lost_is_on_disk_before_it_is_called():
+    assert asyncio.run(ended(send_at_most_once))[-1] == "step_intended"
+
+
+def test_a_secret_revealed_in_the_body_pauses_the_run(monkeypatch):
+    monkeypatch.setenv("ANY_NAME", "a long enough value")
+    assert asyncio.run(ended(reveal_in_the_body)) == "secret_invalid"
