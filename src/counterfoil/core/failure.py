@@ -52,7 +52,8 @@ def _build(kind: type[Exception], record: ErrorRecord) -> Exception | None:
         if issubclass(kind, CounterfoilError):
             return kind(**attributes["facts"])
         error = kind.__new__(kind, *args)
-        error.args = tuple(args)
+        if not (isinstance(error, OSError) and error.args):  # that one knows its own
+            error.args = tuple(args)
         vars(error).update(attributes)
     except Exception:  # noqa: BLE001 - a foreign class may refuse anything; then the stand-in is used
         return None
