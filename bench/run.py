@@ -1,0 +1,170 @@
+"""Benchmark: one JSON object a line, in less than a minute and a half. `make bench` runs it.
+
+    name, value, unit    the figure
+    peer, peer_value     what it is held against, measured in the same rounds; null without one, and `note` says why
+    ratio                how many times the peer's (for a cost: how small a part of it)
+    target, met          the line it must reach
+
+Steps are no-ops that return 200 bytes. Every one is durable, by a sync, before it is acknowledged. "Floor" is one write
+and one sync of as many bytes into a file of fixed size.
+"""
+
+import asyncio
+import runpy
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apsw
+import msgspec
+from measure import Line, floor, in_rounds, median_of, noise_of, written_bytes
+from ours import Replayed, checkpoint, many, models, steps, warm_journal
+from peer_dbos import NAME as DBOS
+from peer_dbos import Dbos
+
+ROOT = Path(__file__).parents[1]
+FLOOR = "floor: one write and sync"
+OURS = "ours"
+
+Figures = AsyncIterator[Line]
+
+
+async def sequential_steps(folder: Path, dbos: Dbos) -> Figures:
+    """One run of 1,000 steps, one after the other."""
+    async with warm_journal(folder, "sequential") as journal:
+        size = await _bytes_of_a_step(journal)
+
+        async def ours() -> int:
+            await journal.run(steps, 1000)
+            return 1000
+
+        async def disk() -> int:
+            return floor(folder / "floor", size, 1000)
+
+        contestants = {FLOOR: disk, OURS: ours}
+        if not dbos.problem:
+            contestants[DBOS] = lambda: dbos.run(1, 100, 1)
+        rounds = await in_rounds(contestants, 6)
+    rate = round(median_of(rounds, lambda each: each.paces[OURS].per_second))
+    line = Line(name="sequential_steps", value=rate, unit="steps/s", note=noise_of(rounds))
+    yield _against(line, rounds, peer=FLOOR, target=0.3)
+    yield _against(msgspec.structs.replace(line, name="sequential_steps_goal"), rounds, peer=FLOOR, target=0.45)
+    line = msgspec.structs.replace(line, name="sequential_steps_peer")
+    yield _against(line, rounds, peer=DBOS, target=10, problem=dbos.problem)
+    yield _cpu("cpu_us_per_step", rounds, target=400, peer=None if dbos.problem else DBOS)
+
+
+async def concurrent_steps(folder: Path, dbos: Dbos) -> Figures:
+    """200 runs of 10 steps, 50 at once."""
+    async with warm_journal(folder, "concurrent") as journal:
+        rounds = await in_rounds({OURS: lambda: many(journal, 200, 10, concurrency=50)}, 5)
+        if not dbos.problem:  # takes so long that once must do; the goal lies far enough from it
+            theirs = await dbos.run(200, 10, 50)
+            for each in rounds:
+                each.paces[DBOS] = theirs
+    rate = round(median_of(rounds, lambda each: each.paces[OURS].per_second))
+    line = Line(name="concurrent_steps", value=rate, unit="steps/s", note=noise_of(rounds))
+    yield _against(line, rounds, peer=DBOS, target=50, problem=dbos.problem)
+
+
+async def cpu_at_64(folder: Path, _: Dbos) -> Figures:
+    """CPU of a step while 64 runs are live."""
+    async with warm_journal(folder, "cpu") as journal:
+        rounds = await in_rounds({OURS: lambda: many(journal, 64, 40, concurrency=64)}, 5)
+    yield _cpu("cpu_us_per_step_at_64", rounds, target=80)
+
+
+async def syncs_per_step(folder: Path, _: Dbos) -> Figures:
+    """Counted where SQLite asks for them, as tests/integration/test_syncs.py does."""
+    counted_syncs = runpy.run_path(str(ROOT / "tests/integration/sync_counter.py"))["counted_syncs"]
+    with counted_syncs() as counter:
+        async with warm_journal(folder, "syncs") as journal:
+            for name, workflow, target in ("step", steps, 1.0), ("model_step", models, 2.0):
+                counts = []
+                for count in (100, 200):
+                    before = counter.count
+                    await journal.run(workflow, count)
+                    counts.append(counter.count - before)
+                each = (counts[1] - counts[0]) / 100
+                yield Line(name=f"syncs_per_{name}", value=each, unit="syncs", target=f"= {target}", met=each == target)
+
+
+async def replay_steps(folder: Path, _: Dbos) -> Figures:
+    """10,000 recorded steps: read, checked, decoded, handed over; nothing is called."""
+    async with warm_journal(folder, "replay") as journal:
+        replayed = Replayed(10_000)
+        await replayed.reach_the_end(journal)
+        rounds = await in_rounds({OURS: lambda: replayed.again(journal)}, 3)
+        await replayed.stop(journal)
+    rate = round(median_of(rounds, lambda each: each.paces[OURS].per_second))
+    met = rate >= 40_000
+    yield Line(name="replay_steps", value=rate, unit="steps/s", target=">= 40000", met=met, note=noise_of(rounds))
+
+
+async def disk_bytes_per_event(folder: Path, _: Dbos) -> Figures:
+    """With 64 live runs, the log and what a checkpoint writes again."""
+    async with warm_journal(folder, "disk") as journal:
+        db = apsw.Connection(str(folder / "disk.db"))
+        checkpoint(db)
+        before = written_bytes()
+        await many(journal, 64, 40, concurrency=64)
+        checkpoint(db)
+        after = written_bytes()
+        db.close()
+    events = 64 * (40 * 2 + 3)  # started, attempt, completed
+    line = Line(name="disk_bytes_per_event", value=None, unit="bytes", target="<= 1500")
+    if before is None or after is None:
+        yield msgspec.structs.replace(line, note="the kernel tells only on Linux")
+    else:
+        each = round((after - before) / events)
+        yield msgspec.structs.replace(line, value=each, met=each <= 1500)
+
+
+FIGURES = (sequential_steps, concurrent_steps, cpu_at_64, syncs_per_step, replay_steps, disk_bytes_per_event)
+
+
+async def _bytes_of_a_step(journal) -> int:
+    """How much the two events of a step come to, as they are stored."""
+    (newest,) = await journal.list(limit=1)
+    records = await journal.store.read(newest.id)
+    parts = [(r.envelope, r.commitment, r.salt, r.body, r.hash) for r in records[-3:-1]]
+    return sum(len(part) for record in parts for part in record)
+
+
+def _against(line: Line, rounds, *, peer: str, target: float, problem: str | None = None) -> Line:
+    """The line with its peer's pace beside it, or with the reason why there is none."""
+    goal = f"ratio >= {target}"
+    if problem:
+        return msgspec.structs.replace(line, target=goal, note=problem)
+    ratio = round(median_of(rounds, lambda each: each.ratio(OURS, peer)), 3)
+    value = round(median_of(rounds, lambda each: each.paces[peer].per_second))
+    return msgspec.structs.replace(line, peer=peer, peer_value=value, ratio=ratio, target=goal, met=ratio >= target)
+
+
+def _cpu(name: str, rounds, *, target: int, peer: str | None = None) -> Line:
+    value = round(median_of(rounds, lambda each: each.paces[OURS].cpu_us))
+    line = Line(name=name, value=value, unit="us", target=f"<= {target}", met=value <= target, note=noise_of(rounds))
+    if peer is None:
+        return line
+    theirs = round(median_of(rounds, lambda each: each.paces[peer].cpu_us))
+    return msgspec.structs.replace(line, peer=peer, peer_value=theirs, ratio=round(theirs / value, 1))
+
+
+async def main() -> None:
+    build = ROOT / "build"  # not the system's folder for such things, which may be in memory
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build, prefix="bench-") as name:
+        dbos = Dbos(Path(name))
+        try:
+            for figures in FIGURES:
+                async for line in figures(Path(name), dbos):
+                    print(msgspec.json.encode(line).decode(), flush=True)
+        finally:
+            dbos.stop()
+
+
+if __name__ == "__main__":
+    if sys.platform == "win32":
+        sys.exit("the benchmark needs POSIX, like the library")
+    asyncio.run(main())
