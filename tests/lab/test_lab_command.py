@@ -29,31 +29,33 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_json_prints_one_object_a_row_and_the_named_scenario_only(folder):
-    result = CliRunner().invoke(lab, ["prompt-changed", "--json"], catch_exceptions=False)
+def output_of(*arguments):
+    result = CliRunner().invoke(lab, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
-    (row,) = map(json.loads, result.stdout.splitlines())
+
+def test_json_prints_one_object_a_row_and_the_named_scenario_only(folder):
+    (line,) = output_of("prompt-changed", "--json").splitlines()
+
+    row = json.loads(line)
     assert row.keys() >= FIELDS
     assert (row["scenario"], row["mode"], row["state"]) == ("prompt-changed", "journaled", "paused")
-    assert result.exit_code == 0
 
 
 def test_each_lab_keeps_a_store_of_its_own_and_names_it(folder):
-    results = [CliRunner().invoke(lab, ["prompt-changed"], catch_exceptions=False) for _ in "12"]
+    outputs = [output_of("prompt-changed"), output_of("prompt-changed")]
 
-    for number, result in enumerate(results, start=1):
-        assert f"sqlite:///counterfoil-lab/00{number}.db" in result.stdout
+    for number, output in enumerate(outputs, start=1):
+        assert f"--store sqlite:///counterfoil-lab/00{number}.db" in output
         assert (folder / f"counterfoil-lab/00{number}.db").exists()
 
 
 def test_a_store_given_by_hand_takes_the_same_scenario_twice(folder):
-    command = ["prompt-changed", "--json", "--store", "sqlite:///mine.db"]
-    rows = [json.loads(CliRunner().invoke(lab, command).stdout) for _ in "12"]
+    command = ("prompt-changed", "--json", "--store", "sqlite:///mine.db")
+    rows = [json.loads(output_of(*command)), json.loads(output_of(*command))]
 
-    assert [row["run_id"] for row in rows] == [
-        "prompt-changed-journaled",
-        "prompt-changed-journaled-2",
-    ]
+    assert [row["run_id"] for row in rows] == ["prompt-changed-journaled", "prompt-changed-journaled-2"]
     assert [row["model_calls"] for row in rows] == [1, 1]
 
 

@@ -1,7 +1,7 @@
 """The command `lab`: runs the experiments, prints their tables, fails when a count is wrong.
 
-Exit codes: 0 every count as expected, 1 a row differs (named on standard error), 2 an unknown
-scenario or option, 3 the experiment itself went wrong.
+Exit codes: 0 every count is as expected; 1 a row differs, or the experiment itself went wrong, and
+standard error says which and how.
 """
 
 import itertools
@@ -20,15 +20,15 @@ from counterfoil.lab.scenarios import SCENARIOS, Scenario
 
 FOLDER = Path("counterfoil-lab")
 NAMES = tuple(dict.fromkeys(scenario.name for scenario in SCENARIOS))
-EXIT_DIFFERS = 1
-EXIT_BROKEN = 3
+EXIT_WRONG = 1
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a row.")
 @click.option("--store", metavar="URL", help=f"Where to keep the runs [default: {FOLDER}/].")
-def lab(*, names: tuple[str, ...], as_json: bool, store: str | None) -> None:
+@click.pass_context
+def lab(context: click.Context, *, names: tuple[str, ...], as_json: bool, store: str | None) -> None:
     """Run an agent, kill it with kill -9, run it again, and count its calls.
 
     NAME is a scenario; without one, all are run.
@@ -38,8 +38,8 @@ def lab(*, names: tuple[str, ...], as_json: bool, store: str | None) -> None:
         code = run_lab(chosen, store or _new_store(), as_json=as_json)
     except LabError as error:
         click.echo(f"lab: {error}", err=True)
-        code = EXIT_BROKEN
-    raise SystemExit(code)
+        code = EXIT_WRONG
+    context.exit(code)
 
 
 def run_lab(scenarios: Sequence[Scenario], store: str, *, as_json: bool = False) -> int:
@@ -49,7 +49,7 @@ def run_lab(scenarios: Sequence[Scenario], store: str, *, as_json: bool = False)
     for row in wrong:
         click.echo("\n".join(f"lab: {line}" for line in row.differences()), err=True)
         click.echo(textwrap.indent(row.said, "  agent: "), err=True)
-    return EXIT_DIFFERS if wrong else 0
+    return EXIT_WRONG if wrong else 0
 
 
 def _print_json(scenarios: Sequence[Scenario], store: str) -> list[Row]:

@@ -50,11 +50,11 @@ def _count(row: Row, name: str) -> Text:
     if found != wanted:
         return Text(f"{found}, expected {wanted}", style="bold red")
     reason = row.ending.reason if name == "state" else None
-    return Text(f"{found}: {reason}" if reason else str(found))
+    return Text(f"{found}\n{reason}" if reason else str(found))
 
 
 def _mode(scenario: Scenario) -> str:
-    return f"{scenario.mode}, {scenario.variant}" if scenario.variant else scenario.mode
+    return f"{scenario.mode}\n{scenario.variant}" if scenario.variant else scenario.mode
 
 
 def _journal(row: Row) -> Table:

@@ -6,20 +6,20 @@ again is part of what is tested.
 """
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import counterfoil
 from counterfoil import Journal
 from counterfoil.errors import RunNotFoundError
-from counterfoil.lab.agent import Agent
+from counterfoil.lab.agent import Agent, LabError
 from counterfoil.lab.rows import Ending, Row
 from counterfoil.lab.scenarios import Moment, Scenario
-from counterfoil.testing.stubs import Call, Plan, StubModel
+from counterfoil.testing.stubs import Kind, Plan, StubModel
 
 REPORT = "12 C, rain"
-FACT_SECONDS = 30.0
+FACT_SECONDS = 30
 END_SECONDS = 60.0
 LOOK_SECONDS = 0.02
 
@@ -35,7 +35,7 @@ class Pace:
 def run_scenario(scenario: Scenario, store: str, pace: Pace | None = None) -> Row:
     """Run the agent, kill it if the scenario says so, run it again, and count.
 
-    Raises LabError when the agent ends before its kill, or does not end at all.
+    Raises LabError when the agent ends before its kill, or does not end, or records nothing.
     """
     run_id = asyncio.run(_free_run_id(store, scenario.title))
     plan: Plan = {**scenario.plan, "tool_results": {"get_weather": {"report": REPORT}}}
@@ -49,7 +49,7 @@ def run_scenario(scenario: Scenario, store: str, pace: Pace | None = None) -> Ro
             run_id=run_id,
             store=store,
             calls=stub.log,
-            ending=asyncio.run(_ending(store, run_id)),
+            ending=asyncio.run(_ending(store, run_id, said)),
             said=said,
         )
 
@@ -69,11 +69,10 @@ class _Bench:
             if moment is Moment.IN_PAUSE:
                 asyncio.run(_timer_is_set(self.store, self.run_id, agent))
             else:
-                kind = "model" if moment is Moment.IN_MODEL else "tool"
-                self._seen(lambda log: any(call.kind == kind for call in log))
+                self._until_called("model" if moment is Moment.IN_MODEL else "tool", agent)
                 agent.must_live(self.pace.into_call)
             agent.kill()
-        self._seen(lambda log: all(call.delivered is not None for call in log))
+        self.stub.wait_for(lambda log: all(call.delivered is not None for call in log))
 
     def run_to_the_end(self) -> str:
         number = "2" if self.scenario.kill else "1"
@@ -91,16 +90,25 @@ class _Bench:
         }
         return Agent(self.scenario.mode, run_id=self.run_id, store=self.store, environment=environment)
 
-    def _seen(self, fact: Callable[[tuple[Call, ...]], bool]) -> None:
-        self.stub.wait_for(fact, timeout=FACT_SECONDS)
+    def _until_called(self, kind: Kind, agent: Agent) -> None:
+        """Return as soon as the stub has a call of this kind."""
+        for _ in range(FACT_SECONDS):
+            with contextlib.suppress(TimeoutError):
+                self.stub.wait_for(lambda log: any(c.kind == kind for c in log), timeout=1.0)
+                return
+            agent.must_live()
+        raise LabError(f"no {kind} call in {FACT_SECONDS} s; the agent said:\n{agent.said()}")
 
 
 async def _timer_is_set(store: str, run_id: str, agent: Agent) -> None:
     """Return as soon as the journal holds the run's timer."""
-    async with asyncio.timeout(FACT_SECONDS), counterfoil.open(store) as journal:
-        while "timer_set" not in await _event_types(journal, run_id):
+    async with counterfoil.open(store) as journal:
+        for _ in range(int(FACT_SECONDS / LOOK_SECONDS)):
+            if "timer_set" in await _event_types(journal, run_id):
+                return
             agent.must_live()
             await asyncio.sleep(LOOK_SECONDS)
+    raise LabError(f"no timer in {FACT_SECONDS} s; the agent said:\n{agent.said()}")
 
 
 async def _event_types(journal: Journal, run_id: str) -> set[str]:
@@ -110,9 +118,12 @@ async def _event_types(journal: Journal, run_id: str) -> set[str]:
         return set()
 
 
-async def _ending(store: str, run_id: str) -> Ending:
+async def _ending(store: str, run_id: str, said: str) -> Ending:
     async with counterfoil.open(store) as journal:
-        run = await journal.get(run_id)
+        try:
+            run = await journal.get(run_id)
+        except RunNotFoundError:
+            raise LabError(f"the agent recorded no run; it said:\n{said}") from None
         return Ending(run.state, run.reason, await journal.events(run_id))
 
 

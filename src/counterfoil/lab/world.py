@@ -70,7 +70,7 @@ def pause_seconds() -> float:
     return float(os.environ.get("LAB_PAUSE", "1"))
 
 
-def _post(path: str, body: dict[str, Any]) -> Any:  # noqa: ANN401
+def _post(path: str, body: dict[str, Any]) -> Any:
     headers = {"content-type": "application/json"}
     if process := os.environ.get("LAB_PROCESS"):
         headers["x-lab-process"] = process

@@ -244,6 +244,13 @@ def _checked(plan: Plan) -> Plan:
     return plan
 
 
+def _check_chat(body: Json) -> None:
+    if body.get("stream"):
+        raise ValueError("the stub does not stream")
+    if not body["messages"] or not all(isinstance(m["role"], str) for m in body["messages"]):
+        raise ValueError("messages is a list of objects, each with a role")
+
+
 def _turn(plan: Plan, kind: Kind, n: int) -> _Turn:
     if kind == "model":
         delays, drops = plan.get("delays", ()), plan.get("drops", ())
@@ -323,7 +330,7 @@ def _canonical(value: Json) -> str:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+    daemon_threads = False  # closing waits for them, so no thread outlives its stub
     request_queue_size = 128
 
     def __init__(self, book: _Book, port: int) -> None:
@@ -332,7 +339,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
 
     def close(self) -> None:
-        """Let go of every answer still held back, then of the port."""
+        """Let go of every answer still held back, and of the port."""
         self._stop.close()
         self.shutdown()
         self.server_close()
@@ -343,6 +350,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One connection, one request: the caller's death shows as its closed end."""
 
     protocol_version = "HTTP/1.1"
+    timeout = 10  # seconds for a caller to send its request
     server: _Server
 
     def log_message(self, *_: object) -> None:
@@ -350,33 +358,37 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/log":
-            self._send(200, [asdict(call) for call in self.server.book.log()])
+            self._send(HTTPStatus.OK, [asdict(call) for call in self.server.book.log()])
         else:
-            self._refuse(404, f"no such path: {self.path}")
+            self._refuse(HTTPStatus.NOT_FOUND, f"no such path: {self.path}")
 
     def do_POST(self) -> None:
         try:
-            self._route(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            request = self._understood(json.loads(self.rfile.read(int(self.headers["content-length"]))))
         except (KeyError, TypeError, ValueError) as error:
-            self._refuse(400, str(error))
+            self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        else:
+            if request:
+                self._answer(request)
 
-    def _route(self, body: Json) -> None:
+    def _understood(self, body: Json) -> _Request | None:
+        """The call that was asked for; None when this was no call, and is answered."""
+        process, attempt = self.headers["x-lab-process"], self.headers["x-lab-attempt"]
         if self.path == "/config":
             self.server.book.configure(body)
-            self._send(200, {})
-        elif self.path == "/v1/chat/completions" and body.get("stream"):
-            self._refuse(400, "the stub does not stream")
+            self._send(HTTPStatus.OK, {})
         elif self.path == "/v1/chat/completions":
-            self._answer("model", body.get("model", MODEL), body)
+            _check_chat(body)
+            return _Request("model", body.get("model", MODEL), body, process, attempt)
         elif self.path.startswith("/tools/"):
-            self._answer("tool", self.path.removeprefix("/tools/"), body)
+            return _Request("tool", self.path.removeprefix("/tools/"), dict(body), process, attempt)
         else:
-            self._refuse(404, f"no such path: {self.path}")
+            self._refuse(HTTPStatus.NOT_FOUND, f"no such path: {self.path}")
+        return None
 
-    def _answer(self, kind: Kind, name: str, body: dict[str, Json]) -> None:
-        process, attempt = self.headers["x-lab-process"], self.headers["x-lab-attempt"]
+    def _answer(self, request: _Request) -> None:
         book = self.server.book
-        visit = book.arrive(_Request(kind, name, body, process, attempt))
+        visit = book.arrive(request)
         if not self._hold(visit.turn.delay) or visit.turn.drop:
             book.settle(visit, delivered=False)
             self.close_connection = True
@@ -391,7 +403,7 @@ class _Handler(BaseHTTPRequestHandler):
         if visit.work is None:
             self._refuse(visit.turn.status, f"planned status {visit.turn.status}")
         else:
-            self._send(200, visit.work.body)
+            self._send(HTTPStatus.OK, visit.work.body)
 
     def _hold(self, seconds: float) -> bool:
         """Hold the answer back; False as soon as the caller, or the stub itself, is gone."""
