@@ -75,9 +75,9 @@ class Credentials(pydantic.BaseModel):
 
 
 JSON_VALUES = [
-    None, True, False, 0, -1, SAFE_INTEGER, -SAFE_INTEGER, 2**53, BIG, -BIG, 2**64, 10**400, 0.0, -0.0, 1.5, 1e300, 5e-324,
-    math.inf, -math.inf, "", "é", "\x00", "a\x00b", "\ud800", "x\udfff\x00é", "\U0001f600", '"\\/\n\u2028', [], {}, [[]],
-    [None, {"a": [1, "b"]}], {"": 0}, {"$": 1}, {"$": "int", "v": "5"}, {"$": {"$": None}}, [{"$": []}, {"v": 1}],
+    None, True, False, 0, -1, SAFE_INTEGER, -SAFE_INTEGER, 2**53, BIG, -BIG, 2**64, 10**400, 0.0, -0.0, 1.5, 1e300,
+    5e-324, math.inf, -math.inf, "", "é", "\x00", "a\x00b", "\ud800", "x\udfff\x00é", "\U0001f600", '"\\/\n\u2028', [], {},
+    [[]], [None, {"a": [1, "b"]}], {"": 0}, {"$": 1}, {"$": "int", "v": "5"}, {"$": {"$": None}}, [{"$": []}, {"v": 1}],
     {"$": "secret", "v": "NAME"}, {"b": 1, "a": 2, "$": 3}, {"a.b/c~d": {"\x00": 1}}, Secret("API_KEY"), [Secret("K")],
 ]  # fmt: skip
 TYPED_VALUES = [
@@ -181,7 +181,7 @@ def test_the_written_form_is_the_released_one(value, written):
     ],
     ids=lambda each: ascii(each)[:40],
 )
-def test_what_can_not_come_back_is_refused_by_path_and_type(value, annotation, path, type_):
+def test_what_can_not_come_back_is_refused_by_path_and_type(value, annotation, *, path, type_):
     with pytest.raises(NotStorableError) as caught:
         codec.record(value, annotation, where="the result of f")
     facts = caught.value.facts
@@ -197,7 +197,15 @@ def test_a_secret_is_not_in_the_refusal():
 
 @pytest.mark.parametrize(
     ("value", "annotation"),
-    [({"x": 1, "y": 2}, Point), ([], Point), ("red", Colour), (1, Level), ({"kept": 1}, Lossy), (1, str), (None, Point)],
+    [
+        ({"x": 1, "y": 2}, Point),
+        ([], Point),
+        ("red", Colour),
+        (1, Level),
+        ({"kept": 1}, Lossy),
+        (1, str),
+        (None, Point),
+    ],
     ids=repr,
 )
 def test_a_plain_value_stays_plain_whatever_the_annotation_says(value, annotation):
@@ -277,7 +285,14 @@ def test_the_same_input_in_another_spelling_has_the_same_digest(one, other):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(BIG, BIG + 1), (BIG, str(BIG)), (math.nan, "nan"), ({"$": "int", "v": "5"}, 5), (Secret("A"), Secret("B")), ([], {})],
+    [
+        (BIG, BIG + 1),
+        (BIG, str(BIG)),
+        (math.nan, "nan"),
+        ({"$": "int", "v": "5"}, 5),
+        (Secret("A"), Secret("B")),
+        ([], {}),
+    ],
     ids=repr,
 )
 def test_different_inputs_have_different_digests(one, other):

@@ -1,4 +1,5 @@
-"""A recorded exception comes back as the same class with the same arguments, or as a stand-in, never as something else."""
+# ruff: noqa: N818, BLE001, SIM115 - the exceptions under test
+"""A recorded exception comes back as the same class with the same arguments, or as a stand-in."""
 
 import json
 import sys
@@ -150,7 +151,8 @@ def test_a_class_that_is_not_loaded_has_a_stand_in():
 
 
 @pytest.mark.parametrize(
-    "type_", ["os:system", "builtins:SystemExit", "builtins:KeyboardInterrupt", "builtins:print", "builtins:object", ":", ""]
+    "type_",
+    ["os:system", "builtins:SystemExit", "builtins:KeyboardInterrupt", "builtins:print", "builtins:object", ":", ""],
 )
 def test_only_an_exception_is_ever_built(type_):
     record = ErrorRecord(type=type_, message="x", args=Value(b'["x"]'))

@@ -54,7 +54,7 @@ def test_the_hashes_are_the_documented_ones():
         ("seq", 7, [Flaw(7, "stands at position 1")]),
     ],
 )
-def test_a_changed_field_is_found(good, field, value, found):
+def test_a_changed_field_is_found(good, *, field, value, found):
     assert flaws(changed(good, 1, **{field: value})) == found
 
 

@@ -7,7 +7,15 @@ from counterfoil.core import codec
 from counterfoil.core.scrub import SECRET_CHARACTERS_MIN, Scrubber
 from counterfoil.errors import SecretError
 
-SECRETS = ["hunter2", 'quo"ted\\1', "line\nbreak\ttab", "pässwörd", "\U0001f511keys\U0001f511", "s p a c e", "[secret X]x"]
+SECRETS = [
+    "hunter2",
+    'quo"ted\\1',
+    "line\nbreak\ttab",
+    "pässwörd",
+    "\U0001f511keys\U0001f511",
+    "s p a c e",
+    "[secret X]x",
+]
 
 
 def scrubbed(value: object, *secrets: str) -> object:

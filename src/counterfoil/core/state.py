@@ -67,7 +67,8 @@ RUN_TRANSITIONS: dict[tuple[Status | None, str], Status] = {
     (Status.RUNNING, RunCompleted.type): Status.COMPLETED,
     (Status.RUNNING, RunFailed.type): Status.FAILED,
 }
-"""(status, event) -> status. Events that are not here leave a running run as it is, and are illegal otherwise."""
+"""(status, event) -> status. Events of no run or step leave a running run as it is, and are illegal otherwise."""
+RUN_EVENTS = frozenset(event for _, event in RUN_TRANSITIONS)
 
 
 class StepStatus(StrEnum):
@@ -95,6 +96,8 @@ STEP_TRANSITIONS: dict[tuple[StepStatus | None, str], StepStatus] = {
     (StepStatus.REOPENED, StepIntended.type): StepStatus.OPEN,
     (StepStatus.WAITING, TimerFired.type): StepStatus.SUCCEEDED,
 }
+STEP_EVENTS = frozenset(event for _, event in STEP_TRANSITIONS)
+REOPENABLE = frozenset({StepStatus.FAILED, StepStatus.UNKNOWN})
 OUTCOMES = frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED})
 PROGRESS = frozenset({StepSucceeded.type, StepFailed.type, RetrySet.type, TimerFired.type})
 """Events that show that an attempt got further, so that a crash after it is not counted as barren."""
@@ -164,19 +167,27 @@ class RunState(msgspec.Struct, kw_only=True):
     def check(self, event: Event) -> None:
         """Raise IllegalTransitionError unless this event may come next."""
         body = event.body
-        if (self.status, body.type) not in RUN_TRANSITIONS and self.status is not Status.RUNNING:
+        is_moved = (self.status, body.type) in RUN_TRANSITIONS
+        if not is_moved and (body.type in RUN_EVENTS or self.status is not Status.RUNNING):
             self._illegal(body, f"run {self.run}", self.status)
         if event.seq != self.seq + 1:
             self._illegal(body, f"the journal (asked for position {event.seq})", f"at {self.seq}")
-        if event.step is not None:
-            step = self.steps.get(event.step)
-            status = step.status if step else None
-            if (status, body.type) not in STEP_TRANSITIONS:
+        if event.step is not None or body.type in STEP_EVENTS:
+            status = self._status_of(event.step)
+            if event.step is None or (status, body.type) not in STEP_TRANSITIONS:
                 self._illegal(body, f"step {event.step}", status)
+        if isinstance(body, RunResumed) and body.reopened is not None:
+            status = self._status_of(body.reopened)
+            if status not in REOPENABLE:
+                self._illegal(body, f"step {body.reopened}", status)
 
     def open_steps(self) -> list[StepState]:
         """Steps whose last try has no outcome, in program order of their first event."""
         return [step for step in self.steps.values() if step.status is StepStatus.OPEN]
+
+    def _status_of(self, key: str | None) -> StepStatus | None:
+        step = self.steps.get(key or "")
+        return step.status if step else None
 
     def _illegal(self, body: Body, subject: str, state: object) -> None:
         raise IllegalTransitionError(run=self.run, event=body.type, subject=subject, state=str(state or "new"))
@@ -247,7 +258,7 @@ def _timer_fired(state: RunState, event: Event, _: TimerFired) -> None:
 
 def _succeeded(state: RunState, event: Event, body: StepSucceeded) -> None:
     step = _step(state, event)
-    step.result, step.annotated = body.result, body.annotated
+    step.result, step.annotated, step.error = body.result, body.annotated, None
     _close(state, step, StepStatus.SUCCEEDED)
 
 
