@@ -1,4 +1,4 @@
-"""A secret asked for in the wrong place pauses the run; a step that must not be repeated blindly is on disk first (J4)."""
+"""A misplaced secret pauses the run; a step that must not be repeated blindly is on disk before it is called (J4)."""
 
 import asyncio
 
