@@ -263,9 +263,9 @@ class Journal:
 
     async def verify(self, id: str, *, anchors: Sequence[Anchor] = ()) -> queries.Verification:
         """Check a run's chain, sequence and transitions. `anchors` are heads that were kept outside the store."""
-        await self.head(id)
+        row = await self.head(id)
         records = await self.store.read(id)
-        return queries.verify(id, records, (events.read(record, id) for record in records), anchors=anchors)
+        return queries.verify(row, records, (events.read(record, id) for record in records), anchors=anchors)
 
     async def head(self, id: str) -> Head:
         """The run's stored row. Raises RunNotFoundError."""

@@ -25,6 +25,7 @@ from counterfoil.core.failure import short_type
 from counterfoil.core.integrity import Anchor, Flaw
 from counterfoil.core.state import RunState, fold
 from counterfoil.errors import CounterfoilError
+from counterfoil.store import Head
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,17 +114,28 @@ def state_of(run: str, events: Iterable[Event]) -> RunState:
 
 
 def verify(
-    run: str, records: Sequence[Record], events: Iterable[Event], *, anchors: Sequence[Anchor] = ()
+    row: Head, records: Sequence[Record], events: Iterable[Event], *, anchors: Sequence[Anchor] = ()
 ) -> Verification:
-    """Check a run: the chain, the gapless sequence, and that every transition was legal."""
+    """Check a run: the chain, the gapless sequence, that every transition was legal, and that its row says the same.
+
+    The row was read before the records, so a run that goes on meanwhile has no flaw by that.
+    """
     found = integrity.flaws(records, anchors=anchors)
+    if not any((record.seq, record.hash) == (row.seq, row.hash) for record in records):
+        found.append(Flaw(row.seq, "the run's row names another event as its last one"))
     if not found:
         try:
-            fold(run, events)
+            found = _status_flaws(row, fold(row.run, events))
         except CounterfoilError as error:
             found = [Flaw(getattr(error, "seq", 0), str(error))]
     head = records[-1].hash.hex() if records else ""
-    return Verification(run=run, events=len(records), head=head, flaws=tuple(found), anchored=bool(anchors))
+    return Verification(run=row.run, events=len(records), head=head, flaws=tuple(found), anchored=bool(anchors))
+
+
+def _status_flaws(row: Head, state: RunState) -> list[Flaw]:
+    if state.seq != row.seq or state.status is row.status:
+        return []
+    return [Flaw(row.seq, f"the run's row says {row.status}, its events say {state.status}")]
 
 
 def _is_repeat(event: Event) -> bool:
