@@ -76,9 +76,10 @@ class Credentials(pydantic.BaseModel):
 
 JSON_VALUES = [
     None, True, False, 0, -1, SAFE_INTEGER, -SAFE_INTEGER, 2**53, BIG, -BIG, 2**64, 10**400, 0.0, -0.0, 1.5, 1e300,
-    5e-324, math.inf, -math.inf, "", "é", "\x00", "a\x00b", "\ud800", "x\udfff\x00é", "\U0001f600", '"\\/\n\u2028', [], {},
-    [[]], [None, {"a": [1, "b"]}], {"": 0}, {"$": 1}, {"$": "int", "v": "5"}, {"$": {"$": None}}, [{"$": []}, {"v": 1}],
-    {"$": "secret", "v": "NAME"}, {"b": 1, "a": 2, "$": 3}, {"a.b/c~d": {"\x00": 1}}, Secret("API_KEY"), [Secret("K")],
+    5e-324, math.inf, -math.inf, "", "é", "\x00", "a\x00b", "\ud800", "x\udfff\x00é", "\U0001f600", '"\\/\n\u2028',
+    [], {}, [[]], [None, {"a": [1, "b"]}], {"": 0}, {"$": 1}, {"$": "int", "v": "5"}, {"$": {"$": None}},
+    [{"$": []}, {"v": 1}], {"$": "secret", "v": "NAME"}, {"b": 1, "a": 2, "$": 3}, {"a.b/c~d": {"\x00": 1}},
+    Secret("API_KEY"), [Secret("K")],
 ]  # fmt: skip
 TYPED_VALUES = [
     (Point(1, 2), Point),

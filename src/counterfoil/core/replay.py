@@ -227,7 +227,7 @@ def _differ(recorded: Any, attempted: Any, pointer: str) -> Iterator[Difference]
     elif type(recorded) is type(attempted) is list:
         for index in range(max(len(recorded), len(attempted))):
             yield from _differ(_at(recorded, index), _at(attempted, index), f"{pointer}/{index}")
-    elif recorded is _ABSENT or attempted is _ABSENT or recorded != attempted:
+    elif recorded != attempted or (type(recorded) is bool) != (type(attempted) is bool):  # 0 is not False here
         yield Difference(pointer, _shown(recorded), _shown(attempted))
 
 
