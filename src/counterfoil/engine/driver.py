@@ -215,7 +215,9 @@ class Driver:
     async def _fail(self, recorder: Recorder, attempt: Attempt, error: BaseException) -> Any:
         key = next((key for raised, key in attempt.raised if raised is error), None)
         if key is not None:
-            return await self._pause(recorder, failed_verdict(self._head.run, recorder.state.steps[key], error))
+            left = attempt.cursor.finish()  # the recorded code caught this failure and went on
+            failed = failed_verdict(self._head.run, recorder.state.steps[key], error)
+            return await self._pause(recorder, mismatch_verdict(self._head.run, left) if left else failed)
         if not isinstance(error, Exception):  # not an end of the work: the interpreter or a caller wants out
             return await self._leave(recorder, RunStoppedError(run=self._head.run, why=type(error).__name__), error)
         if isinstance(error, CallError | DeclarationError | SecretError | ValueFormError):
