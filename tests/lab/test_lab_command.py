@@ -6,6 +6,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from counterfoil.cli.main import cli
 from counterfoil.lab.command import lab, run_lab
 from counterfoil.lab.scenarios import SCENARIOS
 
@@ -29,8 +30,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def output_of(*arguments):
-    result = CliRunner().invoke(lab, arguments)
+def output_of(*arguments, command=lab):
+    result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -57,6 +58,17 @@ def test_a_store_given_by_hand_takes_the_same_scenario_twice(folder):
 
     assert [row["run_id"] for row in rows] == ["prompt-changed-journaled", "prompt-changed-journaled-2"]
     assert [row["model_calls"] for row in rows] == [1, 1]
+
+
+def test_options_before_the_name_of_the_command_count_too_and_the_environment_does_not(folder, monkeypatch):
+    monkeypatch.setenv("COUNTERFOIL_STORE", "sqlite:///theirs.db")
+    options = ("--json", "--store", "sqlite:///mine.db")
+    stores = [json.loads(output_of(*given, command=cli))["store"] for given in (
+        (*options, "lab", "prompt-changed"),
+        ("--json", "lab", "prompt-changed"),
+    )]  # fmt: skip
+
+    assert stores == ["sqlite:///mine.db", "sqlite:///counterfoil-lab/001.db"]
 
 
 def test_a_wrong_count_fails_and_names_the_row(folder, capsys):

@@ -14,7 +14,7 @@ from rich.text import Text
 from counterfoil.core.events import RunPaused
 from counterfoil.engine.queries import timeline
 from counterfoil.lab.rows import Row
-from counterfoil.lab.scenarios import FATES, Scenario
+from counterfoil.lab.scenarios import FATES
 
 COUNTED = ("model_calls", "tool_calls", "attempts", "state", "unknown_calls")
 WIDTH_IN_A_FILE = 120
@@ -32,29 +32,28 @@ def print_report(console: Console, rows: Sequence[Row], store: str) -> None:
     for row in rows:
         console.print(_journal(row), _calls(row))
     console.print(_fates())
-    console.print(f"The runs are kept in {store}. To read one:", soft_wrap=True)
-    console.print(f"  counterfoil show {rows[-1].run_id} --store {store}", soft_wrap=True)
+    example = f"counterfoil show {rows[-1].run_id} --store {store}"
+    console.print(f"The runs are kept in {store}. To read one:\n  {example}", soft_wrap=True, highlight=False)
 
 
 def _counts(rows: Sequence[Row]) -> Table:
-    titles = (name.replace("_", " ") for name in COUNTED)
-    table = _table("What was counted", "scenario", "mode", *titles, "Restate 1.7.10")
+    titles = [name.replace("_", "\n") for name in COUNTED]
+    table = _table("What was counted", "scenario", "mode", *titles, "Restate\n1.7.10")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
     for row in rows:
-        cells = [_count(row, name) for name in COUNTED]
-        table.add_row(row.scenario.name, _mode(row.scenario), *cells, row.scenario.restate)
+        scenario = row.scenario
+        name = "\n".join(filter(None, (scenario.name, scenario.variant)))
+        table.add_row(name, scenario.mode, *(_count(row, each) for each in COUNTED), scenario.restate)
     return table
 
 
 def _count(row: Row, name: str) -> Text:
     found, wanted = row.counts()[name], row.expected()[name]
     if found != wanted:
-        return Text(f"{found}, expected {wanted}", style="bold red")
+        return Text(f"{found}\nexpected\n{wanted}", style="bold red")
     reason = row.ending.reason if name == "state" else None
-    return Text(f"{found}\n{reason}" if reason else str(found))
-
-
-def _mode(scenario: Scenario) -> str:
-    return f"{scenario.mode}\n{scenario.variant}" if scenario.variant else scenario.mode
+    return Text("\n".join([str(found), *(reason or "").split("_")]).strip())
 
 
 def _journal(row: Row) -> Table:
@@ -94,6 +93,7 @@ def _table(title: str, *columns: str) -> Table:
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -61,27 +61,27 @@ SCENARIOS: tuple[Scenario, ...] = (
         name="clean",
         mode="naive",
         expected=Expected(model_calls=2, attempts=1),
-        restate="2 model calls",
+        restate="2 calls",
     ),
     Scenario(
         name="clean",
         mode="journaled",
         expected=Expected(model_calls=2, attempts=1),
-        restate="2 model calls",
+        restate="2 calls",
     ),
     Scenario(
         name="kill-in-pause",
         mode="naive",
         kill=Moment.IN_PAUSE,
         expected=Expected(model_calls=3, attempts=2),
-        restate="3 model calls",
+        restate="3 calls",
     ),
     Scenario(
         name="kill-in-pause",
         mode="journaled",
         kill=Moment.IN_PAUSE,
         expected=Expected(model_calls=2, attempts=2),
-        restate="2 model calls",
+        restate="2 calls",
     ),
     Scenario(
         name="kill-in-pause",
@@ -90,7 +90,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         kill=Moment.IN_PAUSE,
         plan={"vary": True},
         expected=Expected(model_calls=2, attempts=2),
-        restate="2 model calls",
+        restate="2 calls",
     ),
     Scenario(
         name="kill-in-pause",
@@ -107,7 +107,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         kill=Moment.IN_MODEL,
         plan={"delays": [HELD]},
         expected=Expected(model_calls=3, attempts=2, unknown_calls=1),
-        restate="3 model calls, the journal as clean",
+        restate="3 calls, journal as clean",
     ),
     Scenario(
         name="kill-in-tool",
@@ -123,7 +123,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         kill=Moment.IN_PAUSE,
         second_environment={"LAB_PROMPT": "You sell umbrellas."},
         expected=Expected(model_calls=1, attempts=2, state="paused", reason="input_mismatch"),
-        restate="2 model calls, silently goes on",
+        restate="2 calls, simply goes on",
     ),
 )
 
