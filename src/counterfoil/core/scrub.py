@@ -36,9 +36,10 @@ class Scrubber:
 
     def raw(self, encoded: bytes) -> bytes:
         """JSON bytes without the secrets; the very same object when there is none in them."""
-        if not any(needle in encoded for needle in self._needles):
-            return encoded
-        return msgspec.json.encode(self._walk(msgspec.json.decode(encoded)))
+        for needle in self._needles:
+            if needle in encoded:
+                return msgspec.json.encode(self._walk(msgspec.json.decode(encoded)))
+        return encoded
 
     def text(self, text: str) -> str:
         """Text without the secrets."""

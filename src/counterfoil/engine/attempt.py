@@ -211,14 +211,16 @@ class Attempt:
             await self._written(self._intent)
         where = f"the result of {operation.name}"
         try:
-            encoded, _ = codec.record(value, self._returns(bound), where=where)
+            encoded, back = codec.record(value, self._returns(bound), where=where)
         except NotStorableError as error:
             return _Failed(error, _microseconds(begun))
         body = StepSucceeded(result=as_value(encoded.raw), annotated=encoded.annotated, duration=_microseconds(begun))
-        body = self.recorder.note(body, step=operation.key, try_number=try_number)
+        noted = self.recorder.note(body, step=operation.key, try_number=try_number)
         await self._flushed()
         self._careful = False
-        return self._decoded(bound, bytes(body.result), annotated=encoded.annotated)
+        if noted is body:
+            return back
+        return self._decoded(bound, bytes(noted.result), annotated=encoded.annotated)  # a secret was taken out
 
     async def _intend(self, bound: Bound, operation: Operation, try_number: int) -> None:
         """Write the intent: before the call for a model call or if a lost try pauses, soon for other steps (J4).
@@ -247,11 +249,10 @@ class Attempt:
         timer = asyncio.get_running_loop().call_later(INTENT_GRACE_SECONDS, self._write_intent)
         token = current_step.set(bound.definition.name)
         try:
+            if bound.options.timeout is None:
+                return await _made(bound)
             async with asyncio.timeout(bound.options.timeout):
-                if bound.definition.is_async:
-                    return await bound.function(*bound.args, **bound.kwargs)
-                value = await threads.run(lambda: bound.function(*bound.args, **bound.kwargs))
-                return await value if isinstance(value, Awaitable) else value
+                return await _made(bound)
         finally:
             current_step.reset(token)
             timer.cancel()
@@ -381,6 +382,13 @@ class Attempt:
 
     def _pause_on_unknown(self, operation: Operation) -> None:
         self.halt(unknown_verdict(self.run, operation))
+
+
+async def _made(bound: Bound) -> Any:
+    if bound.definition.is_async:
+        return await bound.function(*bound.args, **bound.kwargs)
+    value = await threads.run(lambda: bound.function(*bound.args, **bound.kwargs))
+    return await value if isinstance(value, Awaitable) else value
 
 
 class _Failed(msgspec.Struct, frozen=True):

@@ -38,6 +38,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def over(self, other: "Options") -> "Options":
         """These options where they are set, the other ones elsewhere."""
+        if self is NO_OPTIONS:
+            return other
         mine = {field: getattr(self, field) for field in self.__struct_fields__}
         unset = {"returns": UNSET, "opaque": ()}
         return msgspec.structs.replace(other, **{k: v for k, v in mine.items() if v is not unset.get(k)})
@@ -46,6 +48,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def retry_policy(self) -> Retry:
         """The policy, or the default one."""
         return self.retry or DEFAULT
+
+
+NO_OPTIONS = Options()
+"""What a context starts with: most calls have no options of their own."""
 
 
 class Form:

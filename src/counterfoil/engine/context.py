@@ -11,7 +11,7 @@ from counterfoil.core.codec import Secret
 from counterfoil.core.retry import Retry
 from counterfoil.core.scrub import Scrubber
 from counterfoil.engine.attempt import Attempt
-from counterfoil.engine.calls import MODEL, TOOL, UNSET, Call, Options, bound_call
+from counterfoil.engine.calls import MODEL, NO_OPTIONS, TOOL, UNSET, Call, Options, bound_call
 from counterfoil.engine.definitions import current_run, current_step
 from counterfoil.engine.system import System
 from counterfoil.errors import NestedStepError, NotInRunError, SecretError
@@ -36,7 +36,7 @@ class Context:
         self, attempt: Attempt, system: System, *, log: Callable[[str, str], None], options: Options | None = None
     ) -> None:
         self._attempt, self._system, self._log = attempt, system, log
-        self._options = options or Options()
+        self._options = options or NO_OPTIONS
 
     @property
     def run_id(self) -> str:
