@@ -34,8 +34,10 @@ from counterfoil.engine.recorder import as_value, first_record
 from counterfoil.engine.system import System
 from counterfoil.errors import (
     IdInvalidError,
+    IllegalTransitionError,
     InputInvalidError,
     NotReadableError,
+    NotStorableError,
     RunConflictError,
     RunNotFoundError,
     RunOwnedError,
@@ -233,8 +235,8 @@ class Journal:
             raise WorkflowUnknownError(run=id, workflow=head.workflow)
         if workflow and head.workflow not in {declared.name, *declared.aliases}:
             raise RunConflictError(run=id, what="workflow", recorded=head.workflow, attempted=declared.name)
-        drive = await self._take_up(head, declared, Resume(printable(who), printable(why) if why else None))
-        return cast("R", await asyncio.shield(drive.task))
+        drive = await self._take_up(id, declared, Resume(printable(who), printable(why) if why else None))
+        return cast("R", await (asyncio.shield(drive.task) if drive else self._outcome(await self.head(id), declared)))
 
     # --- looking ---
 
@@ -330,8 +332,9 @@ class Journal:
             if _stands(head.status):
                 return await self._outcome(head, declared)
             with contextlib.suppress(RunOwnedError):
-                drive = await self._take_up(head, declared, None)
-                return await asyncio.shield(drive.task)
+                drive = await self._take_up(head.run, declared, None)
+                if drive:
+                    return await asyncio.shield(drive.task)
             await asyncio.sleep(WATCH_SECONDS)
             head = await self.head(head.run)
 
@@ -348,12 +351,21 @@ class Journal:
                 raise RunOwnedError(run=head.run, owner=worker.id, seconds_left=(worker.until - now) / SECOND)
         return await self.store.take(head.run, lease.worker, now=self._system.now(), dead=dead)
 
-    async def _take_up(self, head: Head, declared: Workflow, resume: Resume | None) -> "_Drive":
-        """Drive a run that stands still. One at a time, so that two callers here get the same drive."""
+    async def _take_up(self, id_: str, declared: Workflow, resume: Resume | None) -> "_Drive | None":
+        """Drive a run that stands still; None if it has come to its end or its pause meanwhile.
+
+        One at a time, so that two callers here get the same drive.
+        """
         async with self._taking:
-            if head.run in self._drives:
-                return self._drives[head.run]
-            taken = await self._taken(head)
+            if id_ in self._drives:
+                return self._drives[id_]
+            head = await self.head(id_)
+            if head.status.is_final or (head.status is Status.PAUSED and resume is None):
+                return None
+            try:
+                taken = await self._taken(head)
+            except IllegalTransitionError:  # another process was quicker
+                return None
             return self._launch(taken, declared, None, resume=resume if taken.status is Status.PAUSED else None)
 
     def _launch(
@@ -468,16 +480,24 @@ def _call_of(workflow: Any, args: tuple[Any, ...]) -> Call[Any]:
 
 def _input_of(declared: Workflow, call: Call[Any]) -> bytes:
     """The encoded input by parameter name. Raises InputInvalidError unless it fits signature and types."""
-    signature = str(declared.form.signature)
     try:
         named = declared.form.bind(call.args, call.kwargs)
-        encoded = codec.encode(named, where=f"the input of {declared.name}")
-        for name, value in msgspec.json.decode(encoded.raw).items():
-            if codec.TAG not in str(value):
-                codec.convert(value, declared.hints.get(name, Any), where=name)
-    except (TypeError, NotReadableError) as error:
-        raise InputInvalidError(name=declared.name, signature=signature, reason=str(error)) from None
+    except TypeError as error:
+        raise _invalid(declared, str(error)) from None
+    encoded = codec.encode(named, where=f"the input of {declared.name}")
+    try:
+        for name, value in named.items():
+            annotation = declared.hints.get(name, Any)
+            part, back = codec.record(value, annotation, where=name)
+            if not part.annotated:  # plain JSON for a dataclass is fine
+                codec.convert(back, annotation, where=name)
+    except (NotReadableError, NotStorableError) as error:
+        raise _invalid(declared, str(error)) from None
     return encoded.raw
+
+
+def _invalid(declared: Workflow, reason: str) -> InputInvalidError:
+    return InputInvalidError(name=declared.name, signature=str(declared.form.signature), reason=reason)
 
 
 def _stands(status: Status) -> bool:

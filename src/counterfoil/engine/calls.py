@@ -123,6 +123,11 @@ def _check(definition: Definition, options: Options) -> None:
         )
     if name == "<lambda>":
         raise DeclarationError(name=name, problem="a lambda has no name", fix="Give one: ctx.with_options(name=...).")
+    _check_options(definition, options)
+
+
+def _check_options(definition: Definition, options: Options) -> None:
+    name = definition.name
     unknown = [each for each in options.opaque if each not in definition.form.signature.parameters]
     if unknown:
         raise DeclarationError(
@@ -172,6 +177,7 @@ def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
         args, function = (receiver, *args), cast("types.MethodType", function).__func__
     definition = definition_of(function, kind, options)
     settled = options.over(definition.options)
+    _check_options(definition, options)
     named = definition.form.bind(args, kwargs)
     opaque = {*settled.opaque, *_receivers(definition, receiver)}
     return Bound(

@@ -219,12 +219,18 @@ def _check_workflow(function: Any) -> None:
         raise DeclarationError(
             name=name, problem="a workflow must be `async def`", fix="Make it async; plain functions can be its steps."
         )
-    parameters = list(inspect.signature(function).parameters)
-    if not parameters or parameters[0] in {"self", "cls"}:
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].name in {"self", "cls"}:
         raise DeclarationError(
             name=name,
             problem="its first parameter must be the Context",
             fix="Write `async def name(ctx: Context, ...)`, outside a class.",
+        )
+    if any(each.kind not in {each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY} for each in parameters[1:]):
+        raise DeclarationError(
+            name=name,
+            problem="its input is recorded by parameter name, which *args, **kwargs and `/` do not have",
+            fix="Take a list or a dict instead.",
         )
 
 

@@ -27,7 +27,7 @@ from counterfoil.core.events import (
     RunSuspended,
 )
 from counterfoil.core.scrub import Scrubber
-from counterfoil.core.state import RunState, Status, fold
+from counterfoil.core.state import RunState, fold
 from counterfoil.engine.attempt import Attempt
 from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, current_run, current_step
@@ -126,9 +126,10 @@ class Driver:
     async def _begin(self, recorder: Recorder, resume: Resume | None) -> None:
         """Note the attempt, and every try that an earlier one left open; before any live call."""
         state = recorder.state
-        if state.status is Status.PAUSED:
-            wish = resume or Resume("unknown")
-            recorder.note(RunResumed(reopened=_reopened(state), who=wish.who, why=wish.why))
+        if state.pause:
+            if resume is None:  # another process paused it while this one was about to attach
+                raise paused_error(self._head.run, state.pause)
+            recorder.note(RunResumed(reopened=state.pause.step, who=resume.who, why=resume.why))
         around = self._around
         recorder.note(
             AttemptStarted(
@@ -323,8 +324,3 @@ def paused_error(run: str, body: RunPaused) -> RunPausedError:
     """The error of a run that is paused."""
     at = f" at step {body.step}" if body.step is not None else ""
     return RunPausedError(run=run, reason=body.reason, at=at, detail=body.detail or "", next=body.next or "")
-
-
-def _reopened(state: RunState) -> str | None:
-    """The step that a resumed run tries again: the failed one, or the one whose outcome is unknown."""
-    return state.pause.step if state.pause else None

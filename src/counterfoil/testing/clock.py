@@ -25,6 +25,7 @@ class ManualSystem(System):
         self._now = start
         self._is_held = False
         self._moved: set[asyncio.Event] = set()
+        self._waited = asyncio.Event()
 
     def hold(self) -> None:
         """From now on, time moves by `advance` only."""
@@ -36,6 +37,12 @@ class ManualSystem(System):
         for moved in self._moved:
             moved.set()
 
+    async def waiting(self, count: int) -> None:
+        """Return when `count` waits have begun."""
+        while len(self.waits) < count:
+            self._waited.clear()
+            await self._waited.wait()
+
     def now(self) -> Instant:
         """The time that was set."""
         self.calls["now"] += 1
@@ -44,6 +51,7 @@ class ManualSystem(System):
     async def sleep_until(self, due: Instant) -> None:
         """Move the time to `due`; when it is held, wait until it has come."""
         self.waits.append(due)
+        self._waited.set()
         await asyncio.sleep(0)
         if not self._is_held:
             self._now = max(self._now, due)
