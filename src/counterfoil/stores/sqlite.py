@@ -302,6 +302,8 @@ class _Lane:
 
 
 def _settle(outcome: "Future[T]", work: Callable[[], T]) -> None:
+    if not outcome.set_running_or_notify_cancel():  # whoever asked has gone
+        return
     try:
         outcome.set_result(work())
     except BaseException as error:  # noqa: BLE001 - handed to the caller, whole
