@@ -1,8 +1,9 @@
-"""Events in words: one line each."""
+"""Events in words: one line each, for whoever watches a run."""
 
 from counterfoil.core.clock import SECOND, Instant, as_datetime
 from counterfoil.core.events import (
     AttemptStarted,
+    ErrorRecord,
     Event,
     OutcomeUnknown,
     ReadRecorded,
@@ -34,36 +35,65 @@ def span(microseconds: int | None) -> str:
     return "" if microseconds is None else f"{microseconds / SECOND:.3f} s"
 
 
-def progress_line(event: Event, names: dict[str, str]) -> str | None:
-    """What a watcher of a live run is told of this event; `names` keeps the steps' names from their intents."""
-    body = event.body
-    if isinstance(body, StepIntended):
-        names[event.step or ""] = f"{body.kind} {body.name}"
-    if isinstance(body, ReadRecorded):
-        return f"step {event.step}  read {body.kind}"
-    what = f"step {event.step}  {names.get(event.step or '', 'sleep')}"
-    if isinstance(body, StepSucceeded):
-        return f"{what}  {span(body.duration)}"
-    if isinstance(body, StepFailed):
-        return f"{what}  failed: {short_type(body.error)}: {body.error.message}"
-    if isinstance(body, RetrySet):
-        why = f": {short_type(body.error)}: {body.error.message}" if body.error else ""
-        return f"{what}  try {event.envelope.try_number} failed{why}; next at {moment(body.due)}"
-    if isinstance(body, OutcomeUnknown):
-        return f"{what}  try {event.envelope.try_number} of attempt {body.lost_attempt}: sent, outcome unknown"
-    if isinstance(body, TimerSet):
-        return f"{what} until {moment(body.due)}"
-    if isinstance(body, TimerFired):
-        return f"{what} is over"
-    return _about_the_run(event)
+def count(number: int, noun: str) -> str:
+    """So many of these."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _about_the_run(event: Event) -> str | None:
-    body = event.body
-    if isinstance(body, AttemptStarted):
-        return f"attempt {event.attempt}" if event.attempt > 1 else None
-    if isinstance(body, RunPaused | RunSuspended):
-        return f"{event.type.removeprefix('run_')}: {body.reason}"
-    if isinstance(body, RunResumed):
-        return f"resumed by {body.who}"
-    return None
+class Teller:
+    """Puts the events of one run into words, in order. It remembers the steps' names and what is under way."""
+
+    def __init__(self) -> None:
+        self.under_way = ""
+        self._names: dict[str, str] = {}
+        self._outcomes = 0
+
+    def line(self, event: Event) -> str | None:
+        """The line for this event, if it is worth one."""
+        body = event.body
+        if isinstance(body, StepIntended):
+            self._names[event.step or ""] = f"{body.kind} {body.name}"
+            self.under_way = f"step {event.step}  {body.kind} {body.name}"
+            return None
+        if isinstance(body, ReadRecorded | StepSucceeded | StepFailed | TimerFired):
+            self._outcomes += 1
+        if event.step is None:
+            return self._about_the_run(event)
+        line = f"step {event.step}  {self._names.get(event.step, '')}".rstrip() + f"  {_about_a_step(event)}"
+        self.under_way = line if isinstance(body, TimerSet | RetrySet) else ""
+        return line
+
+    def _about_the_run(self, event: Event) -> str | None:
+        body = event.body
+        if isinstance(body, AttemptStarted):
+            known = f"attempt {event.attempt}: {count(self._outcomes, 'recorded outcome')} to replay"
+            return known if event.attempt > 1 else None
+        if isinstance(body, RunPaused | RunSuspended):
+            return f"{event.type.removeprefix('run_')}: {body.reason}"
+        return f"resumed by {body.who}" if isinstance(body, RunResumed) else None
+
+
+def _about_a_step(event: Event) -> str:
+    number = event.envelope.try_number
+    match event.body:
+        case StepSucceeded(duration=duration):
+            said = span(duration)
+        case ReadRecorded(kind=kind):
+            said = f"read {kind}"
+        case StepFailed(error=error):
+            said = f"failed: {_error(error)}"
+        case RetrySet(error=error, due=due):
+            said = f"try {number} failed: {_error(error)}; next at {moment(due)}"
+        case OutcomeUnknown(lost_attempt=lost):
+            said = f"try {number} of attempt {lost}: sent, outcome unknown"
+        case TimerSet(due=due):
+            said = f"sleep until {moment(due)}"
+        case TimerFired():
+            said = "sleep is over"
+        case _:
+            said = event.type
+    return said
+
+
+def _error(error: ErrorRecord | None) -> str:
+    return f"{short_type(error)}: {error.message}" if error else "?"

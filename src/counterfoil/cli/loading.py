@@ -33,6 +33,15 @@ def load(target: str) -> Function:
     return next(iter(found.values()))
 
 
+def load_named(target: str) -> Function | None:
+    """The workflow that is named; None for a file alone, which is loaded: the run's record says which of its it is."""
+    file, name = _parts(target)
+    if name:
+        return load(target)
+    load_file(file)
+    return None
+
+
 def load_file(file: str) -> ModuleType:
     """Run the file as a module. Raises CodeError, which names file and line of what went wrong in it."""
     path = Path(file).absolute()

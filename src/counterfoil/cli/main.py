@@ -1,172 +1,311 @@
-"""The command `counterfoil`."""
+"""The command `counterfoil`: runs workflows and shows what is recorded of them.
+
+| exit code | means |
+|---|---|
+| 0 | done; the run completed; `verify`: intact, and anchored by `--expect` |
+| 1 | the run failed: the workflow raised an exception |
+| 2 | `verify`: intact, but not anchored |
+| 3 | the run is paused: it needs a person or new code |
+| 4 | the run was left where it is, resumable, without a signal: the store or the lease was lost, or the code exited |
+| 5 | the id is taken by a run of another workflow or input |
+| 6 | there is no run with this id |
+| 7 | the store is missing, foreign, newer, or can't be read or written |
+| 8 | another living process drives the run |
+| 9 | the journal is damaged, or is not the one given to `--expect` |
+| 64 | the command line or the input is wrong |
+| 65 | FILE.py can't be loaded, or has no such workflow |
+| 70 | a bug in counterfoil |
+| 130 | Ctrl-C (SIGINT); a run that was driven here is resumable |
+| 141 | whoever read the output went away |
+| 143 | SIGTERM; a run that was driven here is resumable |
+
+Results go to standard output, all else to standard error. `lab` has codes of its own.
+"""
 
 import asyncio
-import json
+import functools
+import importlib
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, cast
 
 import click
 
 import counterfoil
-from counterfoil import Journal
-from counterfoil.cli.console import Settings
-from counterfoil.cli.driving import Foreground, drive
-from counterfoil.cli.loading import load
-from counterfoil.cli.objects import event_object
-from counterfoil.cli.outcomes import Exit, InputTextError, StoreMissingError, as_object, exit_of
-from counterfoil.engine.calls import Call
-from counterfoil.engine.queries import timeline
+from counterfoil import Call, Status
+from counterfoil.cli import console, looking, objects, render
+from counterfoil.cli.driving import Ground, drive
+from counterfoil.cli.inputs import read_input
+from counterfoil.cli.loading import load, load_named
+from counterfoil.cli.options import ANCHOR, PAIR, Options, driving, shared, tags_of
+from counterfoil.cli.outcomes import CodeError, Exit, as_object, exit_of
+from counterfoil.cli.view import view
+from counterfoil.core.integrity import Anchor
 from counterfoil.engine.system import System
-from counterfoil.errors import CounterfoilError
-from counterfoil.journal import DEFAULT_URL
-from counterfoil.stores.sqlite import SqliteStore
+from counterfoil.errors import CounterfoilError, RunStoppedError
+from counterfoil.journal import DEFAULT_URL, VERSION
+
+P = ParamSpec("P")
+ELSEWHERE = {"lab": "counterfoil.lab.command:lab"}
+"""Commands of other layers, imported when they are asked for."""
 
 
-def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of every command."""
+class Commands(click.Group):
+    """The commands, those of other layers among them."""
 
-    def kept(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        if value:
-            setattr(context.ensure_object(Settings), str(parameter.name), value)
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they are declared."""
+        return [*self.commands, *ELSEWHERE]
 
-    store = click.option(
-        "--store", metavar="URL", envvar="COUNTERFOIL_STORE", callback=kept, expose_value=False,
-        help=f"Where the runs are kept [default: {DEFAULT_URL}].",
-    )  # fmt: skip
-    as_json = click.option(
-        "--json", "as_json", is_flag=True, callback=kept, expose_value=False, help="Print JSON, for programs."
-    )
-    return store(as_json(command))
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported if need be."""
+        if cmd_name not in ELSEWHERE:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = ELSEWHERE[cmd_name].partition(":")
+        return cast("click.Command", getattr(importlib.import_module(module), name))
 
 
-@click.group()
+def in_loop(work: Callable[Concatenate[Options, P], Coroutine[Any, Any, Exit]]) -> Callable[..., Exit]:
+    """A command that runs in an event loop and is given the shared options first."""
+
+    @functools.wraps(work)
+    def command(*args: P.args, **kwargs: P.kwargs) -> Exit:
+        options = click.get_current_context().ensure_object(Options)
+        return asyncio.run(work(options, *args, **kwargs))
+
+    return command
+
+
+@click.group(cls=Commands)
+@click.version_option(VERSION, prog_name="counterfoil")
+@shared
 def cli() -> None:
-    """Durable LLM-agent runs."""
+    """Durable LLM-agent runs: run a workflow, kill it, run it again; what is recorded is not obtained twice."""
 
 
 @cli.command()
-@click.argument("target", metavar="FILE.py:WORKFLOW")
-@click.option("--input", "input_text", default="{}")
-@click.option("--id", "run")
-@click.option("--tag", "tags", multiple=True)
-@click.option("--quiet", is_flag=True)
-@click.option("--grace", default=5.0)
-@shared_options
+@click.argument("target", metavar="FILE.py[:WORKFLOW]")
+@click.option(
+    "--input", "text", metavar="JSON", default="{}", help="An object by parameter name; @FILE, or - for standard input."
+)
+@click.option(
+    "--id", "run", metavar="ID", help="The run's id. The same command with the same id takes the run up again."
+)
+@click.option("--tag", "tags", metavar="KEY=VALUE", type=PAIR, multiple=True, help="A label, to list runs by.")
+@driving
+@shared
 @click.pass_obj
-def run(settings: Settings, /, **options: Any) -> Exit:
-    """Run a workflow, or take a run up where it is."""
-    return asyncio.run(_run(settings, **options))
-
-
-async def _run(settings: Settings, /, **options: Any) -> Exit:
-    function = load(options["target"])
-    call: Call[Any] = Call(function, (), _input(options["input_text"]))
-    tags = dict(each.partition("=")[::2] for each in options["tags"])
-    run_id = options["run"] or System().new_id()
-    ground = Foreground(
-        run=run_id, settings=settings, target=options["target"], grace=options["grace"], quiet=options["quiet"]
-    )
-    async with counterfoil.open(settings.store) as journal:
-        return await drive(journal, ground, lambda: journal.run(call, id=run_id, tags=tags))
-
-
-def _input(text: str) -> dict[str, Any]:
-    where = "from standard input" if text == "-" else text
-    if text == "-":
-        text = sys.stdin.read()
-    elif text.startswith("@"):
-        text = Path(text[1:]).read_text(encoding="utf-8")
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InputTextError(where=where, problem=str(error)) from None
-    if not isinstance(value, dict):
-        raise InputTextError(where=where, problem="it is not a JSON object")
-    return value
-
-
-@cli.command()
-@click.argument("run")
-@click.argument("target", required=False)
-@click.option("--quiet", is_flag=True)
-@click.option("--grace", default=5.0)
-@shared_options
-@click.pass_obj
-def resume(settings: Settings, /, **options: Any) -> Exit:
-    """Let a run that stands still go on."""
-    return asyncio.run(_resume(settings, **options))
-
-
-async def _resume(settings: Settings, /, **options: Any) -> Exit:
-    run_id, target = options["run"], options["target"]
-    function = load(target) if target else None
-    ground = Foreground(run=run_id, settings=settings, target=target, grace=options["grace"], quiet=options["quiet"])
-    async with looking(settings) as journal:
-        return await drive(journal, ground, lambda: journal.resume(run_id, function, who="cli"))
-
-
-@cli.command()
-@click.argument("run")
-@shared_options
-@click.pass_obj
-def events(settings: Settings, run: str) -> Exit:
-    """Every event of a run."""
+def run(options: Options, /, **given: Any) -> Exit:
+    """Run a workflow and print its result; take the run up where it is if it was begun before."""
+    call: Call[Any] = Call(load(given["target"]), (), read_input(given["text"]))
+    run_id = given["run"] if given["run"] is not None else System().new_id()
 
     async def work() -> Exit:
-        async with looking(settings) as journal:
-            for event in await journal.events(run):
-                settings.print_object(event_object(event))
-        return Exit.DONE
+        async with counterfoil.open(options.store, secrets=given["secrets"]) as journal:
+            ground = _ground(options, run_id, given)
+            return await drive(journal, ground, lambda: journal.run(call, id=run_id, tags=tags_of(given["tags"])))
 
-    return asyncio.run(work())
+    return _driven(run_id, work())
 
 
 @cli.command()
-@click.argument("run")
-@shared_options
+@click.argument("run", metavar="ID")
+@click.argument("target", metavar="FILE.py[:WORKFLOW]", required=False)
+@click.option("--why", metavar="TEXT", help="Recorded with the resumption of a paused run.")
+@driving
+@shared
 @click.pass_obj
-def show(settings: Settings, run: str) -> Exit:
-    """A run's timeline."""
+def resume(options: Options, /, **given: Any) -> Exit:
+    """Let a run that stands still go on, and print its result. A failed step that paused it is tried again.
+
+    FILE.py defines its workflow; the recorded name says which one.
+    """
+    target, run_id = given["target"], given["run"]
+    function = load_named(target) if target else None
 
     async def work() -> Exit:
-        async with looking(settings) as journal:
-            for entry in timeline(await journal.events(run)):
-                settings.print(f"{entry.index}  {entry.what}  {entry.kind or ''} {entry.name or ''}  {entry.attempt}")
+        async with looking.existing(options, given["secrets"]) as journal:
+            ground = _ground(options, run_id, given)
+            await journal.head(run_id)
+            return await drive(
+                journal, ground, lambda: journal.resume(run_id, function, who="command line", why=given["why"])
+            )
+
+    return _driven(run_id, work())
+
+
+@cli.command("list")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice([each.value for each in Status]),
+    multiple=True,
+    help="Only runs in this state.",
+)
+@click.option("--workflow", metavar="NAME", help="Only runs of this workflow.")
+@click.option("--tag", "tags", metavar="KEY=VALUE", type=PAIR, multiple=True, help="Only runs with this tag.")
+@click.option("--before", metavar="NUMBER", type=int, help="Only runs with a smaller number: the next page.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="So many runs.")
+@shared
+@in_loop
+async def list_runs(options: Options, /, **given: Any) -> Exit:
+    """List runs, newest first."""
+    async with looking.existing(options) as journal:
+        runs = await journal.list(
+            states=[Status(each) for each in given["states"]], workflow=given["workflow"], tags=tags_of(given["tags"]),
+            before=given["before"], limit=given["limit"],
+        )  # fmt: skip
+    heads = [each.head for each in runs]
+    if options.as_json:
+        for head in heads:
+            console.put_object(objects.run_object(head))
         return Exit.DONE
+    console.draw([render.runs_table(heads)])
+    more = render.pages(heads, given["limit"])
+    if more:
+        console.say(more)
+    return Exit.DONE
 
-    return asyncio.run(work())
+
+@cli.command()
+@click.argument("run", metavar="ID")
+@shared
+@in_loop
+async def show(options: Options, /, run: str) -> Exit:
+    """Show a run: its timeline by index, where replay ended and live began, what it waits for."""
+    async with looking.existing(options) as journal:
+        seen = view(await journal.head(run), await journal.events(run))
+    if options.as_json:
+        console.put_object(objects.view_object(seen))
+    else:
+        console.draw(render.run_parts(seen))
+    return Exit.DONE
 
 
-@asynccontextmanager
-async def looking(settings: Settings) -> AsyncIterator[Journal]:
-    """The journal for a command that must not make a store."""
-    journal = counterfoil.open(settings.store)
-    if isinstance(journal.store, SqliteStore) and not journal.store.path.exists():
-        raise StoreMissingError(store=journal.store.name)
-    async with journal:
-        yield journal
+@cli.command()
+@click.argument("run", metavar="ID")
+@shared
+@in_loop
+async def events(options: Options, /, run: str) -> Exit:
+    """Print every event of a run; with --json in full, one object a line."""
+    async with looking.existing(options) as journal:
+        found = await journal.events(run)
+    if options.as_json:
+        for event in found:
+            console.put_object(objects.event_object(event))
+    else:
+        console.draw([render.events_table(found)])
+    return Exit.DONE
+
+
+@cli.command()
+@click.argument("run", metavar="ID")
+@shared
+@in_loop
+async def head(options: Options, /, run: str) -> Exit:
+    """Print the head of a run's journal, SEQ:HASH, to be kept elsewhere and given to `verify --expect`."""
+    async with looking.existing(options) as journal:
+        found = await journal.head(run)
+    if options.as_json:
+        console.put_object(objects.head_object(found))
+    else:
+        console.put(f"{found.seq}:{found.hash.hex()}")
+    return Exit.DONE
+
+
+@cli.command()
+@click.argument("run", metavar="[ID]", required=False)
+@click.option(
+    "--expect",
+    "anchors",
+    metavar="SEQ:HASH",
+    type=ANCHOR,
+    multiple=True,
+    help="A head of this run that was kept elsewhere.",
+)
+@shared
+@in_loop
+async def verify(options: Options, /, run: str | None, anchors: tuple[Anchor, ...]) -> Exit:
+    """Check a run's journal, or all: the hash chain, the sequence, the transitions. Says what that does not prove.
+
+    Exits with 0 only when the journal is intact and anchored by --expect; 2 is intact, 9 is damaged.
+    """
+    if anchors and run is None:
+        raise click.UsageError("--expect needs the ID of the run it belongs to.")
+    async with looking.existing(options) as journal:
+        found = [each async for each in looking.verified(journal, run, anchors)]
+    for each in found:
+        if options.as_json:
+            console.put_object(objects.verification_object(each))
+        else:
+            console.put("\n".join(looking.lines_of(each)))
+    if not options.as_json:
+        console.say(looking.left_open(found))
+    return looking.verdict_of(found)
 
 
 def main() -> None:
-    """Run the command line, and exit."""
-    settings = Settings()
+    """Run the command line, and exit. No traceback is shown unless it is asked for."""
+    options = Options()
     try:
-        code = cli.main(obj=settings, standalone_mode=False)
+        code = cli.main(obj=options, standalone_mode=False)
     except click.ClickException as error:
-        error.show()
-        code = Exit.USAGE
+        code = _tell_usage(options, error)
     except CounterfoilError as error:
-        code = _told(settings, error)
+        code = _tell(options, error)
+    except (click.Abort, KeyboardInterrupt):
+        code = Exit.INTERRUPTED
+    except console.ReaderGoneError:
+        code = Exit.BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 - the last resort: a person is told, not shown a traceback
+        code = _tell_bug(options, error)
     sys.exit(int(code or 0))
 
 
-def _told(settings: Settings, error: CounterfoilError) -> Exit:
-    if settings.as_json:
-        settings.say_object(as_object(error))
+def _ground(options: Options, run_id: str, given: dict[str, Any]) -> Ground:
+    store = () if options.store == DEFAULT_URL else ("--store", options.store)
+    secrets = [part for name in given["secrets"] for part in ("--secret", name)]
+    return Ground(
+        run=run_id,
+        again=("counterfoil", "resume", run_id, given["target"] or "FILE.py", *store, *secrets),
+        grace=given["grace"],
+        as_json=options.as_json,
+        quiet=given["quiet"],
+        with_traceback=options.with_traceback,
+    )
+
+
+def _driven(run_id: str, work: Coroutine[Any, Any, Exit]) -> Exit:
+    """Run it in an event loop; a workflow's own sys.exit ends the run's process, not the run."""
+    try:
+        return asyncio.run(work)
+    except SystemExit as error:
+        raise RunStoppedError(run=run_id, why=f"the workflow's code called sys.exit({error.code!r})") from error
+
+
+def _tell(options: Options, error: CounterfoilError) -> Exit:
+    if options.with_traceback and isinstance(error, CodeError) and error.__cause__ is not None:
+        console.say("".join(traceback.format_exception(error.__cause__)).rstrip())
+    if options.as_json:
+        console.say_object(as_object(error))
     else:
-        settings.say(f"error[{error.code}]: {error}")
-        settings.say(f"hint: {error.hint}")
+        notes = getattr(error, "__notes__", ())
+        console.say("\n".join([f"error[{error.code}]: {error}", f"hint: {error.hint}", *notes]))
     return exit_of(error)
+
+
+def _tell_usage(options: Options, error: click.ClickException) -> Exit:
+    if options.as_json or "--json" in sys.argv:  # the error may come before the option was read
+        console.say_object({"error": {"code": "usage", "message": error.format_message(), "hint": "See --help."}})
+    else:
+        error.show()
+    return Exit.USAGE
+
+
+def _tell_bug(options: Options, error: Exception) -> Exit:
+    if options.with_traceback:
+        console.say("".join(traceback.format_exception(error)).rstrip())
+    console.say(f"error[internal]: {type(error).__name__}: {error}")
+    console.say("hint: This is a bug in counterfoil. What is recorded is safe; --traceback shows where it happened.")
+    return Exit.INTERNAL

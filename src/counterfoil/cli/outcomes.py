@@ -110,4 +110,5 @@ def as_object(error: CounterfoilError) -> dict[str, Any]:
     facts = {
         name: value for name, value in error.facts.items() if value is None or isinstance(value, str | int | float)
     }
-    return {"error": {"code": error.code, "message": str(error), "hint": error.hint, "facts": facts}}
+    notes = list(getattr(error, "__notes__", ()))
+    return {"error": {"code": error.code, "message": str(error), "hint": error.hint, "facts": facts, "notes": notes}}

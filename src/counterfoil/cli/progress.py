@@ -1,50 +1,70 @@
-"""Tells what is recorded while a run goes on. It reads the journal, so it shows nothing that is not on disk."""
+"""Tells what is recorded while a run goes on. It reads the journal, so it shows nothing that is not on disk.
+
+On a terminal a line below says what is under way.
+"""
 
 import asyncio
+import contextlib
+import sys
 import time
 
+from rich.live import Live
+from rich.spinner import Spinner
+
 from counterfoil import Journal
-from counterfoil.cli.console import Settings
-from counterfoil.cli.describe import progress_line
+from counterfoil.cli.console import new_console, say, shown
+from counterfoil.cli.describe import Teller
 from counterfoil.core import events
 from counterfoil.errors import CounterfoilError
 
 LOOK_SECONDS = 0.1
-SHARE_OF_TIME = 20
-"""A look that takes long is followed by a wait of so many times its length."""
+WAIT_PER_LOOK = 20
+"""After a look that took long, wait so many times as long: watching must not slow the run down."""
 
 
 class Progress:
-    """The events of one run, told as they come."""
+    """One run's events, told as they come; those that were there before are only read."""
 
-    def __init__(self, journal: Journal, run: str, settings: Settings) -> None:
-        self._journal, self._run, self._settings = journal, run, settings
-        self._told = -1
-        self._names: dict[str, str] = {}
+    def __init__(self, journal: Journal, run: str) -> None:
+        self._journal, self._run = journal, run
+        self._teller = Teller()
+        self._seen = -1
+        self._live = _live_line() if sys.stderr.isatty() else None
+
+    async def skip(self) -> None:
+        """Take in what is there already, untold."""
+        await self._new_lines()
 
     async def watch(self) -> None:
         """Tell until cancelled."""
-        while True:
-            begun = time.monotonic()
-            await self._look()
-            await asyncio.sleep(max(LOOK_SECONDS, SHARE_OF_TIME * (time.monotonic() - begun)))
+        with self._live or contextlib.nullcontext():
+            while True:
+                begun = time.monotonic()
+                await self.tell()
+                await asyncio.sleep(max(LOOK_SECONDS, WAIT_PER_LOOK * (time.monotonic() - begun)))
 
-    async def end(self, watching: "asyncio.Task[None]") -> None:
-        """Tell the rest."""
-        watching.cancel()
-        await asyncio.wait({watching})
-        await self._look()
+    async def tell(self) -> None:
+        """Tell what is new."""
+        for line in await self._new_lines():
+            say(line)
+        if self._live:
+            self._live.update(Spinner("dots", shown(self._teller.under_way)))
 
-    async def _look(self) -> None:
+    async def _new_lines(self) -> list[str]:
+        store = self._journal.store
         try:
-            head = await self._journal.store.head(self._run)
-            if head is None or head.seq == self._told:
-                return
-            records = await self._journal.store.read(self._run)
-            for record in records[self._told + 1 :]:
-                line = progress_line(events.read(record, self._run), self._names)
-                if line:
-                    self._settings.say(line)
-            self._told = len(records) - 1
-        except CounterfoilError:  # the run itself meets the same, and says so
-            return
+            head = await store.head(self._run)
+            if head is None or head.seq == self._seen:
+                return []
+            records = (await store.read(self._run))[self._seen + 1 :]
+            lines = [self._teller.line(events.read(record, self._run)) for record in records]
+        except CounterfoilError:  # the run meets the same, and says so
+            return []
+        self._seen += len(records)
+        return [line for line in lines if line]
+
+
+def _live_line() -> Live:
+    """A line that is drawn over. What is printed meanwhile, here or by the workflow, appears above it."""
+    console = new_console(sys.stderr)
+    return Live(console=console, transient=True, redirect_stdout=sys.stdout.isatty(), refresh_per_second=8)
