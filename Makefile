@@ -40,7 +40,7 @@ docs: $(VENV)/.test ## run every block and command that the documents show
 	$(pytest) tests/docs $(PYTEST_ARGS)
 
 soak: $(VENV)/.test ## the crash tests with many more kill points; takes a while
-	COUNTERFOIL_SOAK=1 $(pytest) tests/crash --timeout 3600 $(PYTEST_ARGS)
+	COUNTERFOIL_SOAK=20 $(pytest) tests/crash --timeout 3600 $(PYTEST_ARGS)
 
 format: $(VENV)/.test ## put the source in its normal form
 	$(bin)/ruff check --fix
