@@ -72,8 +72,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None  # belongs to status
     release: bool = False  # the owner lets the run go
     timer_set: Timer | None = None
-    timer_cleared: Timer | None = None
-    taken: Sequence[str] = ()  # ids of inbox messages that these events take in
+    timer_cleared: Timer | None = None  # exactly this one
+    taken: Sequence[str] = ()  # ids of the run's inbox messages that these events take in; others are ignored
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ class MemoryStore:
         self._records: dict[str, list[Record]] = {}
         self._inbox: dict[str, Message] = {}
         self._taken: set[str] = set()
-        self._timers: dict[tuple[str, str], Timer] = {}
+        self._timers: set[tuple[str, Timer]] = set()
         self._workers: dict[str, Worker] = {}
 
     async def open(self) -> None:
@@ -109,7 +109,9 @@ class MemoryStore:
     async def send(self, message: Message) -> bool:
         """See Store."""
         self._known(message.run)
-        return self._inbox.setdefault(message.id, message) is message
+        is_new = message.id not in self._inbox
+        self._inbox.setdefault(message.id, message)
+        return is_new
 
     async def inbox(self, run: str) -> list[Message]:
         """See Store."""
@@ -119,7 +121,7 @@ class MemoryStore:
     async def timers(self, *, due_until: Instant) -> list[tuple[str, Timer]]:
         """See Store."""
         self._check_open()
-        due = [(run, timer) for (run, _), timer in self._timers.items() if timer.due <= due_until]
+        due = [(run, timer) for run, timer in self._timers if timer.due <= due_until]
         return sorted(due, key=lambda pair: (pair[1].due, pair[0], pair[1].step))
 
     async def enlist(self, worker: Worker) -> None:
@@ -156,10 +158,11 @@ class MemoryStore:
             changes["owner"] = None
         self._heads[append.run] = msgspec.structs.replace(head, **changes)
         if append.timer_set:
-            self._timers[append.run, append.timer_set.step] = append.timer_set
+            self._timers.add((append.run, append.timer_set))
         if append.timer_cleared:
-            self._timers.pop((append.run, append.timer_cleared.step), None)
-        self._taken.update(append.taken)
+            self._timers.discard((append.run, append.timer_cleared))
+        own = {id_ for id_, message in self._inbox.items() if message.run == append.run}
+        self._taken |= own.intersection(append.taken)
 
     def _known(self, run: str) -> Head:
         self._check_open()

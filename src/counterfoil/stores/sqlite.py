@@ -419,7 +419,7 @@ class _Transaction:
             sql = "DELETE FROM timers WHERE due = ? AND run = ? AND step = ?"
             self._db.execute(sql, (append.timer_cleared.due, row, append.timer_cleared.step))
         for key in append.taken:
-            self._db.execute("UPDATE inbox SET taken = 1 WHERE key = ?", (key,))
+            self._db.execute("UPDATE inbox SET taken = 1 WHERE key = ? AND run = ?", (key, row))
 
     def _place(self, run: str) -> _Place:
         if run not in self._places:
