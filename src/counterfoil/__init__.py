@@ -10,11 +10,12 @@ if sys.platform == "win32":
     raise ImportError(msg)
 
 from counterfoil.core.codec import Secret
+from counterfoil.core.events import Event
 from counterfoil.core.retry import Retry
 from counterfoil.core.state import Status
 from counterfoil.engine.calls import Call
-from counterfoil.engine.context import Context, current, in_run, reveal
-from counterfoil.engine.definitions import bind, model, step, workflow
+from counterfoil.engine.context import Context, current, in_run, reveal, this_step
+from counterfoil.engine.definitions import StepInfo, bind, model, step, workflow
 from counterfoil.errors import (
     CounterfoilError,
     InputMismatchError,
@@ -36,6 +37,7 @@ __all__ = [
     "Call",
     "Context",
     "CounterfoilError",
+    "Event",
     "InputMismatchError",
     "Journal",
     "MismatchError",
@@ -51,6 +53,7 @@ __all__ = [
     "RunStoppedError",
     "Secret",
     "Status",
+    "StepInfo",
     "StepMismatchError",
     "UnfinishedError",
     "bind",
@@ -61,5 +64,6 @@ __all__ = [
     "reveal",
     "run_sync",
     "step",
+    "this_step",
     "workflow",
 ]

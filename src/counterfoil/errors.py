@@ -79,12 +79,13 @@ class CallError(CounterfoilError):
 
 
 class NotInRunError(CallError):
-    """`current()` was asked for outside a run."""
+    """`current()` was asked for outside a run, or `this_step()` outside a step."""
 
     code = "not_in_run"
-    sentence = "there is no run here: {what} works only inside a workflow's body"
-    advice = "Call it from a @workflow function (or something it calls), or test with in_run() first."
+    sentence = "there is no run here: {what} works only {where}"
+    advice = "Call it from a @workflow function, a step, or something they call; in_run() tells whether there is a run."
     what: str
+    where: str
 
 
 class NestedStepError(CallError):

@@ -105,7 +105,7 @@ SAME = [
     StepMismatchError(run="r", step="0", recorded="tool a", attempted="tool b", source="f.py:1"),
 ]
 STAND_IN = [
-    ArgumentsNotStorable(object()),
+    ArgumentsNotStorable({1}),
     ArgumentsNotStorable(b"raw"),
     SpellsItself("x"),
     ExceptionGroup("two", [ValueError("a"), KeyError("b")]),

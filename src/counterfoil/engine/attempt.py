@@ -39,7 +39,7 @@ from counterfoil.core.replay import (
 )
 from counterfoil.core.scrub import Scrubber
 from counterfoil.engine.calls import MODEL, UNSET, Bound
-from counterfoil.engine.definitions import current_step
+from counterfoil.engine.definitions import StepInfo, current_step
 from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
 from counterfoil.engine.threads import Threads
@@ -202,13 +202,15 @@ class Attempt:
         begun = time.perf_counter_ns()
         self.in_step = True
         try:
-            value = await self._called(bound)
+            value = await self._called(bound, operation, try_number)
         except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
-            return _Failed(error, _microseconds(begun))
+            value = _Failed(error, _microseconds(begun))
         finally:
             self.in_step = False
         if self._intent:
             await self._written(self._intent)
+        if type(value) is _Failed:
+            return value
         where = f"the result of {operation.name}"
         try:
             encoded, back = codec.record(value, self._returns(bound), where=where)
@@ -244,10 +246,18 @@ class Attempt:
         if must_not_vanish or self._careful or self._has_reads:
             await self._flushed()
 
-    async def _called(self, bound: Bound) -> Any:
+    async def _called(self, bound: Bound, operation: Operation, try_number: int) -> Any:
         """Call the function, inside the step: in this task if it is async, else in a thread."""
         timer = asyncio.get_running_loop().call_later(INTENT_GRACE_SECONDS, self._write_intent)
-        token = current_step.set(bound.definition.name)
+        token = current_step.set(
+            StepInfo(
+                run_id=self.run,
+                key=operation.key,
+                name=operation.name,
+                attempt=self.recorder.attempt,
+                try_number=try_number,
+            )
+        )
         try:
             if bound.options.timeout is None:
                 return await _made(bound)
@@ -359,7 +369,7 @@ class Attempt:
     def _check(self, what: str) -> None:
         outer = current_step.get()
         if outer is not None:
-            raise NestedStepError(inner=what, outer=outer)
+            raise NestedStepError(inner=what, outer=outer.name)
         if asyncio.current_task() is not self.task:
             raise ConcurrentCallError(what=what, how="from another task than the workflow's own")
         if self._under_way is not None:

@@ -12,7 +12,7 @@ from counterfoil.core.retry import Retry
 from counterfoil.core.scrub import Scrubber
 from counterfoil.engine.attempt import Attempt
 from counterfoil.engine.calls import MODEL, NO_OPTIONS, TOOL, UNSET, Call, Options, bound_call
-from counterfoil.engine.definitions import current_run, current_step
+from counterfoil.engine.definitions import StepInfo, current_run, current_step
 from counterfoil.engine.system import System
 from counterfoil.errors import NestedStepError, NotInRunError, SecretError
 
@@ -144,15 +144,26 @@ def current() -> Context:
     run = current_run.get()
     outer = current_step.get()
     if not isinstance(run, Context):
-        raise NotInRunError(what="current()")
+        raise NotInRunError(what="current()", where="inside a workflow's body")
     if outer is not None:
-        raise NestedStepError(inner="current()", outer=outer)
+        raise NestedStepError(inner="current()", outer=outer.name)
     return run
 
 
 def in_run() -> bool:
     """Whether `current()` would give a context."""
     return current_run.get() is not None and current_step.get() is None
+
+
+def this_step() -> StepInfo:
+    """The step that this code is inside of, in the step's own thread too: run, key, attempt and try.
+
+    Raises NotInRunError outside a step.
+    """
+    step = current_step.get()
+    if step is None:
+        raise NotInRunError(what="this_step()", where="inside a step")
+    return step
 
 
 def reveal(secret: Secret) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
+import msgspec
+
 from counterfoil.core.retry import Retry
 from counterfoil.engine.calls import ATTRIBUTE, MODEL, TOOL, Call, Definition, Form, OnUnknown, Options, hints_of
 from counterfoil.errors import DeclarationError, DuplicateWorkflowError, NestedStepError, SyncStepCalledError
@@ -52,8 +54,19 @@ class Caller(Protocol):
 
 
 current_run: ContextVar[Caller | None] = ContextVar("counterfoil_run", default=None)
-current_step: ContextVar[str | None] = ContextVar("counterfoil_step", default=None)
-"""The step that the code is inside of, by name."""
+
+
+class StepInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The step that the code is inside of."""
+
+    run_id: str
+    key: str
+    name: str
+    attempt: int  # pass of the code over the run, from 1
+    try_number: int  # call of this step's function, from 1
+
+
+current_step: ContextVar[StepInfo | None] = ContextVar("counterfoil_step", default=None)
 
 
 @overload
@@ -127,7 +140,7 @@ def _run_for(definition: Definition) -> Caller | None:
     if outer is None:
         return current_run.get()
     if definition.kind == MODEL:
-        raise NestedStepError(inner=f"model call {definition.name}", outer=outer)
+        raise NestedStepError(inner=f"model call {definition.name}", outer=outer.name)
     return None
 
 

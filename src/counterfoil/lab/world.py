@@ -5,13 +5,15 @@ server, so the stub sees each one made, whatever the journal says. The settings 
 environment, because that is what differs between two processes of one run.
 """
 
+import contextlib
 import json
 import os
 import urllib.request
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from counterfoil import model
+from counterfoil import model, this_step
+from counterfoil.errors import NotInRunError
 
 Message: TypeAlias = dict[str, Any]
 
@@ -74,6 +76,8 @@ def _post(path: str, body: dict[str, Any]) -> Any:
     headers = {"content-type": "application/json"}
     if process := os.environ.get("LAB_PROCESS"):
         headers["x-lab-process"] = process
+    with contextlib.suppress(NotInRunError):  # the naive agent's call belongs to no step
+        headers["x-lab-attempt"] = str(this_step().attempt)
     url = os.environ["LAB_STUB"] + path
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310
     with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310
