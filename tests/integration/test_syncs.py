@@ -113,4 +113,5 @@ def test_runs_at_once_share_their_syncs(syncs_of):
     def together(journal):
         return asyncio.gather(*(journal.run(steps, 10) for _ in range(10)))
 
-    assert syncs_of(together) <= 10 * (RUN + 10) / 2
+    alone = RUN + 10
+    assert syncs_of(together) <= 2.5 * alone  # 1.0 in step; when one falls behind it catches up

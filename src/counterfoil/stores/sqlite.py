@@ -217,7 +217,7 @@ class SqliteStore:
             else:
                 write.done.set_result(result)
         if self._waiting:
-            self._flush()  # at once: the waiters just woken fill the batch after this one
+            self._loop.call_soon(self._flush)  # behind the waiters just woken, whose next writes come along
         else:
             self._busy = False
 
