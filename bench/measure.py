@@ -117,12 +117,12 @@ def floor(path: Path, size: int, count: int) -> int:
     return count
 
 
-def written_bytes() -> int | None:
-    """Bytes that this process has sent to the disk, by the kernel's own count; Linux only."""
+def written_bytes() -> int:
+    """Bytes that this process has sent to the disk, by the kernel's own count; -1 where it is not told."""
     with contextlib.suppress(OSError):
         text = Path("/proc/self/io").read_text(encoding="ascii")
         return int(dict(line.split(": ") for line in text.splitlines())["write_bytes"])
-    return None
+    return -1
 
 
 def _sync(descriptor: int) -> None:
