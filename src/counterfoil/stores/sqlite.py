@@ -11,6 +11,7 @@ import contextlib
 import os
 import queue
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
@@ -39,6 +40,7 @@ from counterfoil.stores import migrate
 T = TypeVar("T")
 APPLICATION_ID = 0x43464C31  # "CFL1" in the file's header
 BUSY_TIMEOUT_MS = 30_000
+SWITCH_PAUSE_MS = 2
 CHECKPOINT_PAGES = 4000
 BATCH_WRITES_MAX = 1024
 WORKER_KEPT_SECONDS = 86_400
@@ -202,13 +204,20 @@ class SqliteStore:
 
     def _commit(self, db: apsw.Connection, batch: list[_Write]) -> None:
         """Runs in the writer thread."""
-        try:
-            results: list[Any] = _Transaction(db, self._places, self.name).run(batch)
-        except apsw.Error as error:
-            self._places.clear()
-            results = [_translated(error, self.name)] * len(batch)
+        results = self._committed(db, batch)
         with contextlib.suppress(RuntimeError):  # the loop has ended without closing us; nobody waits
             self._loop.call_soon_threadsafe(self._acknowledge, batch, results)
+
+    def _committed(self, db: apsw.Connection, batch: list[_Write]) -> list[Any]:
+        """A result or an error for each write. One that can't be bound, such as a number too large, fails alone."""
+        try:
+            return _Transaction(db, self._places, self.name).run(batch)
+        except Exception as error:  # noqa: BLE001 - handed to the waiters, whole
+            self._places.clear()
+            is_shared = isinstance(error, apsw.Error) and not isinstance(error, apsw.TooBigError)
+            if is_shared or len(batch) == 1:
+                return [_translated(error, self.name) if isinstance(error, apsw.Error) else error] * len(batch)
+            return [self._committed(db, [write])[0] for write in batch]
 
     def _acknowledge(self, batch: list[_Write], results: list[Any]) -> None:
         for write, result in zip(batch, results, strict=True):
@@ -239,12 +248,14 @@ class SqliteStore:
         try:
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL, 0o600))
+            log_is_ours = not os.path.exists(f"{self.path}-wal")
             db = apsw.Connection(str(self.path))
-            db.set_busy_timeout(BUSY_TIMEOUT_MS)
-            _migrate(db, self.name)
-            db.execute(
-                f"PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}"
-            )
+            try:
+                _prepare(db, self.name)
+            except BaseException:  # leave the file as it was, and a log that was there to whoever wrote it
+                db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, not log_is_ours)
+                db.close()
+                raise
         except OSError as error:
             raise StoreUnavailableError(store=self.name, problem=error.strerror or str(error)) from error
         except apsw.Error as error:
@@ -468,22 +479,39 @@ def _listing(query: Query) -> tuple[str, dict[str, Any]]:
     return _HEADS + _LISTING, {"before": query.before, "workflow": query.workflow, "limit": query.limit, **wanted}
 
 
+def _prepare(db: apsw.Connection, store: str) -> None:
+    """Make a connection the writer's. Raises before anything is written when the file is not ours, or newer."""
+    db.set_busy_timeout(BUSY_TIMEOUT_MS)
+    _migrate(db, store)
+    db.execute(f"PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+
+
 def _migrate(db: apsw.Connection, store: str) -> None:
     """Bring the schema up to date; refuse a foreign or a newer file before anything is written."""
+    is_new = not db.pragma("schema_version")  # read first: the file may become a store while we look
     version, application = db.pragma("user_version"), db.pragma("application_id")
-    is_new = not db.pragma("schema_version")
     if application != APPLICATION_ID and not is_new:
         raise NotAStoreError(store=store, problem="it is a SQLite database of another program")
     scripts = migrate.pending("sqlite", found=version, store=store)
     if not scripts:
         return
-    db.execute("PRAGMA journal_mode = WAL")
+    _log_ahead(db)
     db.execute("BEGIN IMMEDIATE")
     if db.pragma("user_version") == version:  # else another process was quicker
         for script in scripts:
             db.execute(script)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version + len(scripts)}")
     db.execute("COMMIT")
+
+
+def _log_ahead(db: apsw.Connection) -> None:
+    """Switch to a write-ahead log. SQLite does not wait for others who open the file now, so this does."""
+    for _ in range(BUSY_TIMEOUT_MS // SWITCH_PAUSE_MS):
+        with contextlib.suppress(apsw.BusyError):
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        time.sleep(SWITCH_PAUSE_MS / 1000)
+    db.execute("PRAGMA journal_mode = WAL")
 
 
 def _translated(error: apsw.Error, store: str) -> CounterfoilError:
