@@ -1,4 +1,4 @@
-"""A misplaced secret pauses the run; a step that must not be repeated blindly is on disk before it is called (J4)."""
+"""What new code can mend pauses the run; what must not be repeated blindly is on disk before it is called (J4)."""
 
 import asyncio
 
@@ -16,6 +16,11 @@ async def seen(run: str) -> list[str]:
 @counterfoil.workflow
 async def send_at_most_once(ctx: Context) -> list[str]:
     return await ctx.with_options(on_unknown="pause").step(seen, ctx.run_id)
+
+
+@counterfoil.workflow
+async def return_a_set(ctx: Context) -> set[int]:
+    return {1}
 
 
 @counterfoil.workflow
@@ -39,3 +44,7 @@ def test_a_step_that_pauses_when_its_outcome_is_lost_is_on_disk_before_it_is_cal
 def test_a_secret_revealed_in_the_body_pauses_the_run(monkeypatch):
     monkeypatch.setenv("ANY_NAME", "a long enough value")
     assert asyncio.run(ended(reveal_in_the_body)) == "secret_invalid"
+
+
+def test_a_workflow_result_that_cannot_be_recorded_pauses_the_run():
+    assert asyncio.run(ended(return_a_set)) == "not_storable"

@@ -208,7 +208,7 @@ class Driver:
         try:
             encoded, _ = codec.record(value, annotation, where=where)
         except CounterfoilError as error:
-            return await self._record_end(recorder, error)
+            return await self._pause(recorder, needs_code(error))
         body = recorder.note(RunCompleted(result=as_value(encoded.raw), annotated=encoded.annotated))
         await recorder.flush(release=True)
         return codec.decode(bytes(body.result), annotation, annotated=encoded.annotated, where=where)
