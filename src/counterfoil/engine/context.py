@@ -22,6 +22,9 @@ R = TypeVar("R")
 Duration = float | timedelta
 """Seconds, or a timedelta."""
 
+SECONDS_MAX = 1e11
+"""Longer waits, and what is no number, no clock of ours can count."""
+
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -98,8 +101,14 @@ class Context:
         return UUID(self._attempt.read("uuid", lambda: str(self._system.uuid())))
 
     async def sleep(self, duration: Duration) -> None:
-        """Wait `duration` seconds, durably: after a crash only what is left of it."""
+        """Wait `duration` seconds, durably: after a crash only what is left of it.
+
+        Raises ValueError for nan and for more than 3000 years.
+        """
         seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+        if not abs(seconds) <= SECONDS_MAX:
+            msg = f"a wait of {seconds} seconds can't be counted"
+            raise ValueError(msg)
         await self._attempt.sleep({"seconds": seconds}, lambda now: after(now, seconds))
 
     async def sleep_until(self, moment: datetime) -> None:

@@ -194,8 +194,10 @@ def workflow(
 def _declared(function: W, *, name: str | None, aliases: tuple[str, ...], version: str | None) -> W:
     _check_workflow(function)
     declared = Workflow(function, name=name, aliases=aliases, version=version)
-    for each in (declared.name, *aliases):
-        _register(each, declared)
+    names = (declared.name, *aliases)
+    for each in names:
+        _check_free(each, declared)
+    _workflows.update(dict.fromkeys(names, declared))
     setattr(function, ATTRIBUTE, declared)
     return function
 
@@ -214,11 +216,10 @@ def known_workflow(name: str) -> Workflow | None:
     return _workflows.get(name)
 
 
-def _register(name: str, declared: Workflow) -> None:
+def _check_free(name: str, declared: Workflow) -> None:
     other = _workflows.get(name)
     if other and not _is_redefinition(other.function, declared.function):
         raise DuplicateWorkflowError(name=name, first=other.file, second=declared.file)
-    _workflows[name] = declared
 
 
 def _is_redefinition(old: Callable[..., Any], new: Callable[..., Any]) -> bool:

@@ -1,0 +1,318 @@
+"""What the code gets live is the decoded record, and so is what it gets on every replay (J6, J8)."""
+
+import asyncio
+import dataclasses
+import enum
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pydantic
+import pytest
+
+from counterfoil import Context, RunPausedError, step, workflow
+from counterfoil.testing.clock import START
+
+pytestmark = pytest.mark.anyio
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class City:
+    name: str
+    size: int | None = None
+
+
+class Weather(pydantic.BaseModel):
+    city: str
+    at: datetime
+    model_config = pydantic.ConfigDict(frozen=True)
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+VALUES = [
+    (None, Any), ("", str), (0, int), (False, bool), ([], list), ({}, dict), ("é\ud800\x00", str), (2**53 + 1, int),
+    (-(10**30), int), (math.inf, float), (-0.0, float), (1e300, float), ({"$": {"$": [1]}}, dict), ([[{}]], list),
+    (City("Oslo", 7), City), ([City("Oslo")], list[City]), ({"a": City("b")}, dict[str, City]), (None, City | None),
+    (City("Oslo"), City | None), (Colour.RED, Colour), ([Colour.RED], list[Colour]),
+    (Weather(city="Oslo", at=NOON), Weather), ([Weather(city="Oslo", at=NOON)], list[Weather]),
+    ({"name": "Oslo"}, City), ("red", Colour),
+    ({"city": 1}, Weather),
+]  # fmt: skip
+
+
+def twice(source, calls, seen):
+    """A workflow that asks `source` and is replayed once."""
+    fails = calls.function("fails", ValueError("stop"), "end")
+
+    @workflow
+    async def gets(ctx: Context) -> str:
+        seen.append(await source(ctx))
+        return await ctx.step(fails)
+
+    return gets
+
+
+async def live_and_replayed(desk, source, calls) -> list[Any]:
+    seen: list[Any] = []
+    gets = twice(source, calls, seen)
+    async with desk.open() as journal:
+        with pytest.raises(RunPausedError):
+            await journal.run(gets, id="r")
+    async with desk.open() as journal:
+        await journal.resume("r")
+    return seen
+
+
+def alike(one: object, other: object) -> bool:
+    return type(one) is type(other) and repr(one) == repr(other)
+
+
+@pytest.mark.parametrize(("value", "annotation"), VALUES, ids=ascii)
+@pytest.mark.parametrize("how", ["annotation", "returns"])
+async def test_a_value_is_the_same_live_and_on_replay(memory_desk, calls, value, *, annotation, how):
+    async def gives():
+        return value
+
+    gives.__annotations__["return"] = annotation if how == "annotation" else Any
+    declared = step(gives) if how == "annotation" else step(returns=annotation)(gives)
+    live, replayed = await live_and_replayed(memory_desk, lambda ctx: ctx.step(declared), calls)
+    assert alike(live, replayed)
+    assert live == value
+
+
+async def test_the_code_gets_the_decoded_record_and_not_the_object_itself(memory_desk, calls):
+    kept: dict[str, list[int]] = {"a": [1]}
+
+    async def gives() -> dict[str, list[int]]:
+        return kept
+
+    live, _ = await live_and_replayed(memory_desk, lambda ctx: ctx.step(gives), calls)
+    live["a"].append(2)
+    assert kept == {"a": [1]}
+
+
+async def test_what_the_body_does_to_a_result_does_not_reach_the_record(memory_desk, calls):
+    async def gives() -> list[int]:
+        return [1]
+
+    async def source(ctx: Context) -> list[int]:
+        first = await ctx.step(gives)
+        first.append(99)
+        return await ctx.step(gives)
+
+    assert await live_and_replayed(memory_desk, source, calls) == [[1], [1]]
+
+
+async def test_a_result_of_another_type_than_declared_is_refused(memory_desk, calls):
+    async def gives() -> City:
+        return Weather(city="Oslo", at=NOON)  # type: ignore[return-value] - the case under test
+
+    gets = twice(lambda ctx: ctx.step(gives), calls, [])
+    async with memory_desk.open() as journal:
+        with pytest.raises(RunPausedError) as caught:
+            await journal.run(gets, id="r")
+    assert caught.value.__cause__.code == "not_storable"
+
+
+async def test_a_record_that_no_longer_fits_the_type_pauses_until_it_does(desk, calls):
+    @dataclasses.dataclass
+    class Renamed:
+        title: str
+
+    async def gives() -> City:
+        return City("Oslo")
+
+    gets = twice(lambda ctx: ctx.with_options(returns=types[0]).step(gives), calls, [])
+    types: list[type] = [City]
+    async with desk.open() as journal:
+        with pytest.raises(RunPausedError, match="step_failed"):
+            await journal.run(gets, id="r")
+        types[0] = Renamed
+        with pytest.raises(RunPausedError, match="not_readable"):
+            await journal.resume("r")
+        types[0] = City
+        assert await journal.resume("r") == "end"
+
+
+async def test_a_workflow_result_is_built_as_its_annotation_says(desk):
+    @workflow
+    async def typed(ctx: Context) -> list[City]:
+        return [City("Oslo", 7)]
+
+    async with desk.open() as journal:
+        live = await journal.run(typed, id="r")
+    async with desk.open() as journal:
+        later = [
+            await journal.run(typed, id="r"),
+            await journal.resume("r"),
+            await (await journal.get("r", typed)).result(),
+        ]
+    assert [live, *later] == [[City("Oslo", 7)]] * 4
+
+
+# --- reads ---
+
+
+async def reads(ctx: Context) -> list[object]:
+    return [ctx.now(), ctx.random(), ctx.uuid(), ctx.now()]
+
+
+async def test_reads_are_the_same_live_and_on_replay_whatever_the_clock_says(desk, calls):
+    async def source(ctx: Context) -> list[object]:
+        found = await reads(ctx)
+        desk.system.advance(1000)
+        return found
+
+    live, replayed = await live_and_replayed(desk, source, calls)
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    assert live == replayed == [began, 0.0, UUID(int=0, version=4), began]
+
+
+async def test_a_replay_draws_nothing_reads_no_clock_and_calls_no_function(memory_desk, calls):
+    once = calls.function("once", 1)
+
+    def reading(count: int):
+        fails = calls.function(f"fails{count}", ValueError("stop"), "end")
+
+        @workflow(name=f"reads{count}")
+        async def many(ctx: Context) -> str:
+            for _ in range(count):
+                await reads(ctx)
+                await ctx.sleep(5)
+                await ctx.step(once)
+            return await ctx.step(fails)
+
+        return many
+
+    asked = []
+    for count in (1, 40):
+        async with memory_desk.open() as journal:
+            with pytest.raises(RunPausedError):
+                await journal.run(reading(count), id=str(count))
+        before = memory_desk.system.calls.copy()
+        async with memory_desk.open() as journal:
+            await journal.resume(str(count))
+        asked.append(memory_desk.system.calls - before)
+    assert asked[0] == asked[1]
+    assert (asked[1]["random"], asked[1]["uuid"], calls["once"]) == (0, 0, 41)
+
+
+async def test_reads_are_on_disk_before_the_next_function_starts(desk):
+    seen: list[list[str]] = []
+
+    async def look() -> None:
+        seen.append([event.type for event in await journal.events("r")])
+
+    def look_plainly() -> None:
+        look_again.append(1)
+
+    look_again: list[int] = []
+
+    @workflow
+    async def draws(ctx: Context) -> None:
+        ctx.now()
+        await ctx.step(look)
+        ctx.random()
+        await ctx.sleep(1)
+        await ctx.step(look)
+        ctx.uuid()
+        await ctx.model(look)
+        await ctx.step(look_plainly)
+
+    async with desk.open() as journal:
+        await journal.run(draws, id="r")
+    assert [types.count("read_recorded") for types in seen] == [1, 2, 3]
+
+
+# --- waits ---
+
+
+@pytest.mark.parametrize("duration", [0, 3, 0.5, timedelta(hours=30), -1, timedelta(0)], ids=str)
+async def test_a_wait_is_as_long_as_asked(desk, journal, duration):
+    @workflow
+    async def waits(ctx: Context) -> None:
+        await ctx.sleep(duration)
+
+    await journal.run(waits, id="r")
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    assert desk.system.now() == START + max(0, int(seconds * 1_000_000))
+
+
+async def test_a_wait_until_a_moment_ends_then(desk, journal):
+    @workflow
+    async def waits(ctx: Context) -> list[str]:
+        await ctx.sleep_until(NOON)
+        await ctx.sleep_until(NOON - timedelta(days=9))
+        return [ctx.now().isoformat()]
+
+    assert await journal.run(waits) == ["2026-01-01T12:00:00+00:00"]
+
+
+async def test_a_wait_until_a_moment_without_a_zone_is_an_error_of_the_body(journal, types_of):
+    @workflow
+    async def waits(ctx: Context) -> str:
+        try:
+            await ctx.sleep_until(datetime(2026, 1, 1))  # noqa: DTZ001 - the case under test
+        except ValueError as error:
+            return str(error)
+        return "waited"
+
+    assert "ambiguous" in await journal.run(waits, id="r")
+    assert types_of(await journal.events("r"))[2:] == ["run_completed"]
+
+
+@pytest.mark.parametrize("duration", [math.nan, math.inf, -math.inf, 1e300], ids=repr)
+async def test_a_wait_that_no_clock_can_count_is_refused_and_takes_no_place(journal, types_of, duration):
+    @workflow
+    async def waits(ctx: Context) -> str:
+        try:
+            await ctx.sleep(duration)
+        except (ValueError, OverflowError):
+            await ctx.sleep(1)
+            return "refused"
+        return "waited"
+
+    assert await journal.run(waits, id="r") == "refused"
+    assert [event.step for event in await journal.events("r")][2:] == ["0", "0", None]
+
+
+async def test_the_recorded_due_time_rules(desk, calls):
+    @workflow
+    async def waits(ctx: Context) -> str:
+        await ctx.sleep(1000)
+        return "over"
+
+    desk.system.hold()
+    async with desk.open() as journal:
+        running = asyncio.create_task(journal.run(waits, id="r"))
+        await desk.system.waiting(1)
+    await asyncio.gather(running, return_exceptions=True)
+    desk.system.advance(400)
+    async with desk.open() as journal:
+        running = asyncio.create_task(journal.run(waits, id="r"))
+        await desk.system.waiting(2)
+        assert desk.system.waits == [START + 1_000_000_000] * 2
+        desk.system.advance(600)
+        assert await running == "over"
+
+
+async def test_a_wait_that_came_due_while_no_process_was_there_is_over_at_once(desk):
+    @workflow
+    async def waits(ctx: Context) -> str:
+        await ctx.sleep(1000)
+        return "over"
+
+    desk.system.hold()
+    async with desk.open() as journal:
+        running = asyncio.create_task(journal.run(waits, id="r"))
+        await desk.system.waiting(1)
+    await asyncio.gather(running, return_exceptions=True)
+    desk.system.advance(5000)
+    async with desk.open() as journal:
+        assert await journal.run(waits, id="r") == "over"
+    assert len(desk.system.waits) == 1
