@@ -1,19 +1,12 @@
 """Where words go: results to standard output, all else to standard error.
 
-On a terminal tables are coloured and fitted; anywhere else they are plain, and nothing in them is cut or folded. A
-reader of the results who went away ends the command quietly; one of standard error is no reason to end a run.
+A reader of the results who went away ends the command quietly; one of standard error is no reason to end a run.
 """
 
-import io
 import json
 import os
 import sys
-from collections.abc import Iterable
 from typing import Any
-
-from rich.console import Console, RenderableType
-
-WIDTH_IN_A_FILE = 10_000
 
 
 class ReaderGoneError(Exception):
@@ -35,17 +28,6 @@ def put_object(value: Any) -> None:
     put(json.dumps(value, ensure_ascii=False))
 
 
-def draw(parts: Iterable[RenderableType]) -> None:
-    """Tables and text of the result."""
-    is_terminal = sys.stdout.isatty()
-    console = new_console(sys.stdout if is_terminal else io.StringIO())
-    for part in parts:
-        console.print(part)
-    if isinstance(console.file, io.StringIO):
-        lines = console.file.getvalue().splitlines()
-        put("\n".join(line.rstrip() for line in lines).strip("\n"))
-
-
 def say(text: str) -> None:
     """Lines for the person who watches."""
     try:
@@ -58,12 +40,6 @@ def say(text: str) -> None:
 def say_object(value: Any) -> None:
     """The same for a program."""
     say(json.dumps(value))
-
-
-def new_console(file: Any) -> Console:
-    """A console that takes text as it is."""
-    width = None if file.isatty() else WIDTH_IN_A_FILE
-    return Console(file=file, width=width, markup=False, highlight=False, emoji=False)
 
 
 def shown(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from counterfoil.cli.outcomes import CodeError
 from counterfoil.engine.calls import ATTRIBUTE
 from counterfoil.engine.definitions import Workflow
+from counterfoil.errors import CounterfoilError
 
 Function = Callable[..., Any]
 
@@ -55,7 +56,7 @@ def load_file(file: str) -> ModuleType:
         module.__spec__.loader.exec_module(module)  # type: ignore[union-attr] # made with a loader just above
     except (Exception, SystemExit) as error:
         del sys.modules[module.__name__]
-        fix = "Mend the file so that it can be imported; --traceback shows more."
+        fix = error.hint if isinstance(error, CounterfoilError) else "Mend that line; --traceback shows the way to it."
         raise CodeError(file=file, problem=_described(error, path), fix=fix) from error
     return module
 
@@ -89,13 +90,13 @@ def _new_module(path: Path, file: str) -> ModuleType:
 
 
 def _described(error: BaseException, path: Path) -> str:
-    """The error in one line, with the line of the file that it came from."""
+    """The error in one line, with the last line of the user's own code that led to it."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"line {error.lineno} of {error.filename}: {type(error).__name__}: {error.msg}"
+    what = str(error) if isinstance(error, CounterfoilError) else f"{type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith("<frozen")]
-    at = f"line {own[-1].lineno} of {own[-1].filename}" if own else f"in {path}"
-    return f"{at}: {type(error).__name__}: {error}"
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(path.parent)]
+    return f"line {own[-1].lineno} of {own[-1].filename}: {what}" if own else what
 
 
 def _choices(file: str, found: dict[str, Function]) -> str:

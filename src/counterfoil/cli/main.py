@@ -34,7 +34,7 @@ import click
 
 import counterfoil
 from counterfoil import Call, Status
-from counterfoil.cli import console, looking, objects, render
+from counterfoil.cli import console, looking, objects
 from counterfoil.cli.driving import Ground, drive
 from counterfoil.cli.inputs import read_input
 from counterfoil.cli.loading import load, load_named
@@ -161,10 +161,11 @@ async def list_runs(options: Options, /, **given: Any) -> Exit:
         for head in heads:
             console.put_object(objects.run_object(head))
         return Exit.DONE
-    console.draw([render.runs_table(heads)])
-    more = render.pages(heads, given["limit"])
-    if more:
-        console.say(more)
+    from counterfoil.cli.render import draw_runs  # noqa: PLC0415 - rich is slow to load
+
+    draw_runs(heads)
+    if len(heads) == given["limit"]:
+        console.say(f"older ones: --before {heads[-1].number}")
     return Exit.DONE
 
 
@@ -178,8 +179,10 @@ async def show(options: Options, /, run: str) -> Exit:
         seen = view(await journal.head(run), await journal.events(run))
     if options.as_json:
         console.put_object(objects.view_object(seen))
-    else:
-        console.draw(render.run_parts(seen))
+        return Exit.DONE
+    from counterfoil.cli.render import draw_run  # noqa: PLC0415 - rich is slow to load
+
+    draw_run(seen)
     return Exit.DONE
 
 
@@ -194,8 +197,10 @@ async def events(options: Options, /, run: str) -> Exit:
     if options.as_json:
         for event in found:
             console.put_object(objects.event_object(event))
-    else:
-        console.draw([render.events_table(found)])
+        return Exit.DONE
+    from counterfoil.cli.render import draw_events  # noqa: PLC0415 - rich is slow to load
+
+    draw_events(found)
     return Exit.DONE
 
 
@@ -297,7 +302,7 @@ def _tell(options: Options, error: CounterfoilError) -> Exit:
 
 def _tell_usage(options: Options, error: click.ClickException) -> Exit:
     if options.as_json or "--json" in sys.argv:  # the error may come before the option was read
-        console.say_object({"error": {"code": "usage", "message": error.format_message(), "hint": "See --help."}})
+        console.say_object(_object_of("usage", error.format_message(), "--help tells what there is."))
     else:
         error.show()
     return Exit.USAGE
@@ -306,6 +311,14 @@ def _tell_usage(options: Options, error: click.ClickException) -> Exit:
 def _tell_bug(options: Options, error: Exception) -> Exit:
     if options.with_traceback:
         console.say("".join(traceback.format_exception(error)).rstrip())
-    console.say(f"error[internal]: {type(error).__name__}: {error}")
-    console.say("hint: This is a bug in counterfoil. What is recorded is safe; --traceback shows where it happened.")
+    message = f"{type(error).__name__}: {error}"
+    hint = "This is a bug in counterfoil. What is recorded is safe; --traceback shows where it happened."
+    if options.as_json:
+        console.say_object(_object_of("internal", message, hint))
+    else:
+        console.say(f"error[internal]: {message}\nhint: {hint}")
     return Exit.INTERNAL
+
+
+def _object_of(code: str, message: str, hint: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "hint": hint, "facts": {}, "notes": []}}

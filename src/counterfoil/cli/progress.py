@@ -7,15 +7,16 @@ import asyncio
 import contextlib
 import sys
 import time
-
-from rich.live import Live
-from rich.spinner import Spinner
+from typing import TYPE_CHECKING
 
 from counterfoil import Journal
-from counterfoil.cli.console import new_console, say, shown
+from counterfoil.cli.console import say
 from counterfoil.cli.describe import Teller
 from counterfoil.core import events
 from counterfoil.errors import CounterfoilError
+
+if TYPE_CHECKING:
+    from counterfoil.cli.drawing import LiveLine
 
 LOOK_SECONDS = 0.1
 WAIT_PER_LOOK = 20
@@ -48,7 +49,7 @@ class Progress:
         for line in await self._new_lines():
             say(line)
         if self._live:
-            self._live.update(Spinner("dots", shown(self._teller.under_way)))
+            self._live.say(self._teller.under_way)
 
     async def _new_lines(self) -> list[str]:
         store = self._journal.store
@@ -64,7 +65,7 @@ class Progress:
         return [line for line in lines if line]
 
 
-def _live_line() -> Live:
-    """A line that is drawn over. What is printed meanwhile, here or by the workflow, appears above it."""
-    console = new_console(sys.stderr)
-    return Live(console=console, transient=True, redirect_stdout=sys.stdout.isatty(), refresh_per_second=8)
+def _live_line() -> "LiveLine":
+    from counterfoil.cli.drawing import LiveLine  # noqa: PLC0415 - slow to load, and needed on a terminal only
+
+    return LiveLine()

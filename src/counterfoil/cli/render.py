@@ -1,6 +1,6 @@
 """What a person sees of runs: tables, drawn by rich."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from rich import box
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from counterfoil.cli.console import shown
 from counterfoil.cli.describe import count, moment, span
+from counterfoil.cli.drawing import draw
 from counterfoil.cli.view import RunView
 from counterfoil.core.events import Event, RunCompleted, RunFailed, RunPaused
 from counterfoil.core.failure import short_type
@@ -20,6 +21,21 @@ from counterfoil.store import Head
 BODY_CHARACTERS = 200
 COLOURS = {Status.COMPLETED: "green", Status.FAILED: "red", Status.PAUSED: "yellow", Status.RUNNING: "cyan"}
 LIVE_FROM_HERE = "attempt {number}: replay ended, live from here"
+
+
+def draw_runs(heads: Iterable[Head]) -> None:
+    """Print runs."""
+    draw([runs_table(heads)])
+
+
+def draw_events(events: Iterable[Event]) -> None:
+    """Print events."""
+    draw([events_table(events)])
+
+
+def draw_run(seen: RunView) -> None:
+    """Print one run."""
+    draw(run_parts(seen))
 
 
 def runs_table(heads: Iterable[Head]) -> Table:
@@ -146,8 +162,3 @@ def _state(head: Head) -> Text:
 
 def _tags(head: Head) -> str:
     return " ".join(f"{key}={value}" for key, value in sorted(head.tags.items()))
-
-
-def pages(heads: Sequence[Head], limit: int) -> str | None:
-    """How to see what is older, if there may be more."""
-    return f"older ones: --before {heads[-1].number}" if len(heads) == limit else None
