@@ -34,12 +34,15 @@ def sections(pages) -> dict[str, str]:
 
 @pytest.fixture
 def reasons() -> set[str]:
-    """Reasons that the engine writes out: Verdict(reason="...")."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (SOURCE / "engine").glob("*.py")]
-    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    given = [word for call in calls if ast.unparse(call.func) == "Verdict" for word in call.keywords]
-    values = [word.value for word in given if word.arg == "reason"]
-    return {value.value for value in values if isinstance(value, ast.Constant)}
+    """Reasons of a pause that are no codes: Verdict(reason="...")."""
+    given = [word.value for call in _calls("engine", "Verdict") for word in call.keywords if word.arg == "reason"]
+    return {value.value for value in given if isinstance(value, ast.Constant)}
+
+
+@pytest.fixture
+def said() -> set[str]:
+    """Codes that the command line prints without an error of ours: _object_of("...", ...)."""
+    return {call.args[0].value for call in _calls("cli", "_object_of") if isinstance(call.args[0], ast.Constant)}
 
 
 def test_no_two_errors_share_a_code():
@@ -50,8 +53,12 @@ def test_the_engine_has_reasons_of_its_own(reasons):
     assert {"step_failed", "crash_limit"} <= reasons
 
 
-def test_every_code_and_every_reason_has_a_section_and_no_section_is_left_over(sections, reasons):
-    assert sorted(sections) == sorted(KINDS.keys() | reasons)
+def test_the_command_line_has_codes_of_its_own(said):
+    assert {"usage", "internal"} <= said
+
+
+def test_every_code_and_every_reason_has_a_section_and_no_section_is_left_over(sections, reasons, said):
+    assert sorted(sections) == sorted(KINDS.keys() | reasons | said)
 
 
 @pytest.mark.parametrize("code", KINDS)
@@ -67,6 +74,12 @@ def test_a_section_lists_the_fields_of_the_message_and_the_hint(sections, words,
 
 def test_every_section_says_what_becomes_of_the_record_and_what_to_do(sections):
     assert [code for code, text in sections.items() if "- **Record**" not in text or "- **Do**" not in text] == []
+
+
+def _calls(folder: str, function: str) -> list[ast.Call]:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (SOURCE / folder).glob("*.py")]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [call for call in calls if ast.unparse(call.func) == function]
 
 
 def _fields(kind: type[errors.CounterfoilError]) -> set[str]:
