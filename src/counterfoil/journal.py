@@ -57,6 +57,7 @@ DEFAULT_URL = "sqlite:///counterfoil.db"
 VERSION = "0.1.0"
 WATCH_SECONDS = 0.05
 GRACE_SECONDS = 5.0
+CUT_SECONDS = 1.0  # for a body that was cut to end, so that the run is recorded as suspended
 SHOWN_CHARACTERS = 200
 
 
@@ -167,7 +168,7 @@ class Journal:
         for drive in drives:
             if drive.task in late:
                 drive.driver.cut()
-        await _ended(late, grace)
+        await _ended(late, max(grace, CUT_SECONDS))
 
     # --- running ---
 

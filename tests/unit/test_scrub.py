@@ -96,3 +96,12 @@ def test_a_secret_declared_later_is_replaced_from_then_on():
 def test_the_result_is_json():
     raw = Scrubber({"K": 'a"b\\c\nd'}).raw(msgspec.json.encode(['x a"b\\c\nd y']))
     assert msgspec.json.decode(raw) == ["x [secret K] y"]
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=ascii)
+@pytest.mark.parametrize(
+    "spell", [repr, ascii, lambda text: msgspec.json.encode(text).decode()], ids=["repr", "ascii", "json"]
+)
+def test_a_secret_that_was_quoted_once_more_is_replaced(secret, spell):
+    quoted = spell("a " + secret)
+    assert scrubbed(quoted, secret) == quoted[0] + "a [secret K0]" + quoted[-1]

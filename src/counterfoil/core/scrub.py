@@ -29,10 +29,12 @@ class Scrubber:
         """Declare one more secret. Raises SecretError for a value too short to be told from ordinary text."""
         if len(value) < SECRET_CHARACTERS_MIN:
             raise SecretError(name=name, problem=f"is missing or has fewer than {SECRET_CHARACTERS_MIN} characters")
-        if (value, f"[secret {name}]") not in self._texts:
-            self._texts.append((value, f"[secret {name}]"))
-            self._texts.sort(key=lambda pair: -len(pair[0]))  # one may be a part of another
-            self._needles += [msgspec.json.encode(value)[1:-1], value.encode().hex().encode()]
+        if (value, f"[secret {name}]") in self._texts:
+            return
+        for form in dict.fromkeys((value, repr(value)[1:-1], ascii(value)[1:-1], _quoted(value).decode())):
+            self._texts.append((form, f"[secret {name}]"))
+            self._needles += [_quoted(form), form.encode().hex().encode()]
+        self._texts.sort(key=lambda pair: -len(pair[0]))  # one may be a part of another
 
     def raw(self, encoded: bytes) -> bytes:
         """JSON bytes without the secrets; the very same object when there is none in them."""
@@ -60,3 +62,8 @@ class Scrubber:
 
     def _items(self, plain: dict[str, Any]) -> dict[str, Any]:
         return {self.text(key): self._walk(item) for key, item in plain.items()}
+
+
+def _quoted(text: str) -> bytes:
+    """As it stands inside a JSON string."""
+    return msgspec.json.encode(text)[1:-1]

@@ -190,6 +190,7 @@ class Driver:
         await asyncio.wait({attempt.task, attempt.abandoned}, return_when=asyncio.FIRST_COMPLETED)
         if not attempt.task.done():
             _log.error("run %s: the body swallowed the signal that ended it, and was abandoned", attempt.run)
+            _abandon(attempt.task)
             return _Ended(None, Halted())
         if attempt.task.cancelled():
             return _Ended(None, asyncio.CancelledError())
@@ -272,6 +273,17 @@ class Driver:
             time=around.system.now(),
         )
         await around.store.send(message)
+
+
+_abandoned: list[asyncio.Task[Any]] = []
+"""Bodies that never end: kept, since one that is collected would go on in its `except`."""
+
+
+def _abandon(task: asyncio.Task[Any]) -> None:
+    """Let the loop forget the task: `asyncio.run` would cancel it and wait for it, without end."""
+    asyncio.tasks._unregister_task(task)  # noqa: SLF001 - documented for those who extend asyncio
+    task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 - as asyncio.gather does
+    _abandoned.append(task)
 
 
 class _Ended(msgspec.Struct, frozen=True):

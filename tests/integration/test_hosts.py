@@ -1,0 +1,117 @@
+"""The library in the programs that hold it: plain code, a running loop, a web server, a notebook."""
+
+import asyncio
+import contextlib
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+import counterfoil
+from counterfoil import Context, RunConflictError, run_sync, workflow
+from counterfoil.errors import StoreUrlError
+from counterfoil.stores.memory import MemoryStore
+
+
+@workflow(name="test_hosts.greet")
+async def greet(ctx: Context, name: str) -> str:
+    return await ctx.step(hello, name)
+
+
+async def hello(name: str) -> str:
+    CALLED.append(name)
+    return f"hello {name}"
+
+
+CALLED: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    CALLED.clear()
+
+
+def test_plain_code_runs_a_workflow(tmp_path):
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    results = [run_sync(greet, "ada", id="r", store=store) for _ in range(3)]
+    assert (results, CALLED) == (["hello ada"] * 3, ["ada"])
+
+
+def test_plain_code_gets_the_same_errors(tmp_path):
+    store = MemoryStore()
+    run_sync(greet, "ada", id="r", store=store)
+    with pytest.raises(RunConflictError):
+        run_sync(greet, "bob", id="r", store=store)
+
+
+@pytest.mark.anyio
+async def test_plain_code_under_a_running_loop_runs_a_workflow(tmp_path):
+    store = f"sqlite:///{tmp_path / 'runs.db'}"
+    results = [
+        run_sync(greet, "ada", id="r", store=store),
+        await asyncio.to_thread(run_sync, greet, "ada", id="r", store=store),
+    ]
+    assert (results, CALLED) == (["hello ada"] * 2, ["ada"])
+
+
+def test_plain_code_needs_no_name_for_its_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run_sync(greet, "ada") == "hello ada"
+    assert (tmp_path / "counterfoil.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.anyio
+async def test_a_web_server_opens_a_journal_in_its_lifespan(tmp_path):
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI):
+        async with counterfoil.open(f"sqlite:///{tmp_path / 'runs.db'}") as journal:
+            app.state.journal = journal
+            yield
+
+    app = FastAPI(lifespan=lifespan)
+
+    @app.post("/greet/{name}")
+    async def post(name: str) -> dict[str, str]:
+        return {"text": await app.state.journal.run(greet, name, id=f"greet-{name}")}
+
+    for _ in range(2):
+        async with app.router.lifespan_context(app), _client(app) as client:
+            answers = await asyncio.gather(*(client.post("/greet/ada") for _ in range(5)))
+            assert [answer.json() for answer in answers] == [{"text": "hello ada"}] * 5
+    assert CALLED == ["ada"]
+
+
+def _client(app: FastAPI) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test")
+
+
+@pytest.mark.anyio
+async def test_a_notebook_opens_a_journal_by_await_and_closes_it_later(tmp_path):
+    journal = await counterfoil.open(f"sqlite:///{tmp_path / 'runs.db'}")
+    cell = {"counterfoil": counterfoil, "__name__": "__main__"}
+    source = "@counterfoil.workflow\nasync def cell(ctx):\n    return {}\n"
+    results = []
+    for version in (1, 2):
+        exec(source.format(version), cell)
+        results.append(await journal.run(cell["cell"], id=str(version)))
+    results.append(await journal.run(cell["cell"], id="1"))
+    await journal.close()
+    assert results == [1, 2, 1]
+
+
+@pytest.mark.anyio
+async def test_two_journals_on_one_file_do_not_disturb_each_other(tmp_path):
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    async with counterfoil.open(url) as one, counterfoil.open(url) as other:
+        results = await asyncio.gather(one.run(greet, "ada", id="r"), other.run(greet, "ada", id="r"))
+        assert (results, CALLED) == (["hello ada"] * 2, ["ada"])
+        assert (await other.verify("r")).is_intact
+
+
+@pytest.mark.parametrize(
+    "url", ["runs.db", "postgres://x/y", "sqlite://runs.db", "sqlite:///", "", "file:///runs.db"], ids=repr
+)
+def test_a_url_that_names_no_store_is_refused_at_once(url):
+    with pytest.raises(StoreUrlError) as caught:
+        counterfoil.open(url)
+    assert caught.value.facts["url"] == url

@@ -1,0 +1,296 @@
+"""Stopping: a caller may leave, a journal may close, a body may misbehave; the run is left resumable."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+
+from counterfoil import Context, RunPausedError, RunStoppedError, Status, step, workflow
+from counterfoil.errors import CallCancelledError, ConcurrentCallError
+
+pytestmark = pytest.mark.anyio
+
+
+class Gate:
+    """A step that begins and waits to be let through."""
+
+    def __init__(self) -> None:
+        self.begun, self.free = asyncio.Event(), asyncio.Event()
+        self.count = 0
+
+    async def pass_through(self) -> str:
+        self.count += 1
+        self.begun.set()
+        await self.free.wait()
+        return "through"
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+def gated(gate, calls):
+    first, last = calls.function("first", 1), calls.function("last", 2)
+
+    @workflow
+    async def three(ctx: Context) -> list[object]:
+        return [await ctx.step(first), await ctx.step(gate.pass_through), await ctx.step(last)]
+
+    return three
+
+
+async def test_cancelling_the_caller_leaves_the_run_going(journal, gate, calls):
+    three = gated(gate, calls)
+    caller = asyncio.create_task(journal.run(three, id="r"))
+    await gate.begun.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    gate.free.set()
+    assert await journal.run(three, id="r") == [1, "through", 2]
+    assert (calls, gate.count) == ({"first": 1, "last": 1}, 1)
+
+
+async def test_a_caller_that_times_out_leaves_the_run_going(journal, gate, calls):
+    three = gated(gate, calls)
+    run = await journal.start(three, id="r")
+    resumed = asyncio.create_task(journal.resume("r"))
+    await gate.begun.wait()
+    with pytest.raises(TimeoutError):
+        await run.result(timeout=0.01)
+    gate.free.set()
+    assert await resumed == await run.result(timeout=10) == [1, "through", 2]
+
+
+async def test_closing_lets_a_step_end_and_leaves_the_run_suspended(desk, gate, calls):
+    three = gated(gate, calls)
+    async with desk.open() as journal:
+        caller = asyncio.create_task(journal.run(three, id="r"))
+        await gate.begun.wait()
+        asyncio.get_running_loop().call_later(0.01, gate.free.set)
+    with pytest.raises(RunStoppedError) as caught:
+        await caller
+    assert caught.value.facts == {"run": "r", "why": "the journal was closed"}
+    async with desk.open() as journal:
+        run = await journal.get("r")
+        assert (run.state, run.reason, run.head.owner) == (Status.SUSPENDED, "stopped", None)
+        assert await journal.run(three, id="r") == [1, "through", 2]
+    assert (calls, gate.count) == ({"first": 1, "last": 1}, 1)
+
+
+async def test_a_step_that_does_not_end_in_time_is_cut_and_its_outcome_is_unknown(desk, gate, calls, *, types_of):
+    three = gated(gate, calls)
+    async with desk.open() as journal:
+        caller = asyncio.create_task(journal.run(three, id="r"))
+        await gate.begun.wait()
+        await journal.close(grace=0.01)
+    with pytest.raises(RunStoppedError):
+        await caller
+    gate.free.set()
+    async with desk.open() as journal:
+        assert await journal.run(three, id="r") == [1, "through", 2]
+        assert types_of(await journal.events("r")).count("outcome_unknown") == 1
+    assert (calls, gate.count) == ({"first": 1, "last": 1}, 2)
+
+
+async def test_a_plain_step_that_does_not_end_keeps_nobody_waiting(desk):
+    begun, free = threading.Event(), threading.Event()
+
+    def stuck() -> int:
+        begun.set()
+        free.wait(20)
+        return 1
+
+    @workflow
+    async def waits(ctx: Context) -> int:
+        return await ctx.step(stuck)
+
+    async with desk.open() as journal:
+        caller = asyncio.create_task(journal.run(waits, id="r"))
+        await asyncio.to_thread(begun.wait, 10)
+        await journal.close(grace=0.01)
+    with pytest.raises(RunStoppedError):
+        await caller
+    free.set()
+
+
+async def test_closing_ends_a_wait_at_once(desk):
+    @workflow
+    async def waits(ctx: Context) -> str:
+        await ctx.sleep(10_000)
+        return "over"
+
+    desk.system.hold()
+    async with desk.open() as journal:
+        caller = asyncio.create_task(journal.run(waits, id="r"))
+        await desk.system.waiting(1)
+    with pytest.raises(RunStoppedError):
+        await caller
+    desk.system.advance(10_000)
+    async with desk.open() as journal:
+        assert await journal.run(waits, id="r") == "over"
+
+
+async def test_a_run_that_is_stopped_many_times_is_not_taken_for_crashing(desk, gate, calls):
+    three = gated(gate, calls)
+    for _ in range(6):
+        gate.begun.clear()
+        async with desk.open() as journal:
+            caller = asyncio.create_task(journal.run(three, id="r"))
+            await gate.begun.wait()
+            await journal.close(grace=0)
+        await asyncio.gather(caller, return_exceptions=True)
+    gate.free.set()
+    async with desk.open() as journal:
+        assert await journal.run(three, id="r") == [1, "through", 2]
+    assert calls == {"first": 1, "last": 1}
+
+
+async def test_cleanup_code_runs_when_a_run_is_stopped(desk, gate):
+    cleaned: list[str] = []
+
+    @workflow
+    async def tidy(ctx: Context) -> None:
+        try:
+            await ctx.step(gate.pass_through)
+        finally:
+            cleaned.append("yes")
+
+    async with desk.open() as journal:
+        caller = asyncio.create_task(journal.run(tidy, id="r"))
+        await gate.begun.wait()
+        await journal.close(grace=0)
+    await asyncio.gather(caller, return_exceptions=True)
+    assert cleaned == ["yes"]
+
+
+@pytest.mark.parametrize("swallowed", [1, 2, 5])
+async def test_a_body_that_swallows_its_end_is_abandoned_and_named(desk, gate, caplog, *, swallowed):
+    caplog.set_level(logging.ERROR, logger="counterfoil.run")
+    ran: list[int] = []
+
+    async def after() -> None:
+        ran.append(1)
+
+    @workflow
+    async def stubborn(ctx: Context) -> str:
+        for n in range(swallowed):
+            try:
+                await ctx.step(gate.pass_through if n == 0 else after)
+            except BaseException:  # noqa: BLE001 - the case under test
+                continue
+        return "went on"
+
+    async with desk.open() as journal:
+        caller = asyncio.create_task(journal.run(stubborn, id="r"))
+        await gate.begun.wait()
+        await asyncio.wait_for(journal.close(grace=0), 10)
+    with pytest.raises(RunStoppedError):
+        await caller
+    assert ran == []
+    assert [("r" in record.getMessage()) for record in caplog.records] == [True] * (swallowed > 2)
+
+
+async def test_a_mismatch_can_not_be_swallowed(desk, calls):
+    one, other, end = calls.function("one", 1), calls.function("other", 2), calls.function("end", ValueError("no"), 3)
+    order = [one, end]
+
+    @workflow
+    async def stubborn(ctx: Context) -> str:
+        for each in order:
+            try:
+                await ctx.step(each)
+            except Exception:
+                raise
+            except BaseException:  # noqa: BLE001 - the case under test
+                pass
+        return "went on"
+
+    async with desk.open() as journal:
+        with pytest.raises(RunPausedError, match="step_failed"):
+            await journal.run(stubborn, id="r")
+        order[0] = other
+        with pytest.raises(RunPausedError, match="step_mismatch"):
+            await asyncio.wait_for(journal.resume("r"), 10)
+        assert (await journal.get("r")).state is Status.PAUSED
+    assert calls == {"one": 1, "end": 1}
+
+
+# --- one call at a time ---
+
+
+async def nothing() -> None:
+    """A step."""
+
+
+CONCURRENT = {
+    "gather": lambda ctx: asyncio.gather(ctx.step(nothing), ctx.step(nothing)),
+    "task": lambda ctx: asyncio.create_task(ctx.step(nothing)),
+    "task of a sleep": lambda ctx: asyncio.create_task(ctx.sleep(1)),
+    "wait_for": lambda ctx: asyncio.gather(asyncio.create_task(_direct()), return_exceptions=False),
+}
+
+
+@step
+async def declared() -> None:
+    """A declared step."""
+
+
+async def _direct() -> None:
+    await declared()
+
+
+@pytest.mark.parametrize("call", CONCURRENT.values(), ids=CONCURRENT)
+async def test_a_call_from_another_task_is_refused_and_nothing_is_called(journal, types_of, call):
+    @workflow
+    async def two_at_once(ctx: Context) -> None:
+        await call(ctx)
+
+    with pytest.raises(RunPausedError) as caught:
+        await journal.run(two_at_once, id="r")
+    assert (caught.value.facts["reason"], type(caught.value.__cause__)) == ("concurrent_call", ConcurrentCallError)
+    assert types_of(await journal.events("r"))[2:] == ["run_paused"]
+
+
+async def test_a_timeout_around_a_call_is_refused(journal, gate):
+    @workflow
+    async def hurried(ctx: Context) -> str:
+        try:
+            async with asyncio.timeout(0.01):
+                return await ctx.step(gate.pass_through)
+        except TimeoutError:
+            return "too late"
+
+    with pytest.raises(RunPausedError) as caught:
+        await journal.run(hurried, id="r")
+    assert type(caught.value.__cause__) is CallCancelledError
+
+
+async def test_many_runs_go_on_side_by_side(journal, calls):
+    @workflow
+    async def small(ctx: Context, n: int) -> int:
+        await ctx.sleep(1)
+        return await ctx.step(calls.function("each", n))
+
+    results = await asyncio.gather(*(journal.run(small, n, id=str(n)) for n in range(50)))
+    assert (results, calls["each"]) == (list(range(50)), 50)
+
+
+async def test_a_run_started_by_a_step_of_another_is_a_run_of_its_own(journal):
+    @workflow
+    async def inner(ctx: Context) -> list[str]:
+        return [ctx.run_id, await ctx.step(calls_nothing)]
+
+    @workflow
+    async def outer(ctx: Context) -> list[str]:
+        async def begin() -> list[str]:
+            return await journal.run(inner, id="inner")
+
+        return [ctx.run_id, *await ctx.step(begin)]
+
+    async def calls_nothing() -> str:
+        return "x"
+
+    assert await journal.run(outer, id="outer") == ["outer", "inner", "x"]
