@@ -14,8 +14,8 @@ from counterfoil.core.events import Event
 from counterfoil.core.retry import Retry
 from counterfoil.core.state import Status
 from counterfoil.engine.calls import Call
-from counterfoil.engine.context import Context, current, in_run, reveal, this_step
-from counterfoil.engine.definitions import StepInfo, bind, model, step, workflow
+from counterfoil.engine.context import Context, bind, current, in_run, reveal, this_step
+from counterfoil.engine.definitions import StepInfo, model, step, workflow
 from counterfoil.errors import (
     CounterfoilError,
     InputMismatchError,

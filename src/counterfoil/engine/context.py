@@ -1,9 +1,10 @@
-"""What user code holds inside a run: the context, and the functions that find it."""
+"""What user code holds: the context of a run, the functions that find it, and calls that are bound for later."""
 
+import inspect
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime, timedelta
-from typing import Any, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
 
 from counterfoil.core.clock import after, as_datetime, as_instant
@@ -11,8 +12,8 @@ from counterfoil.core.codec import Secret
 from counterfoil.core.retry import Retry
 from counterfoil.core.scrub import Scrubber
 from counterfoil.engine.attempt import Attempt
-from counterfoil.engine.calls import MODEL, NO_OPTIONS, TOOL, UNSET, Call, Options, bound_call
-from counterfoil.engine.definitions import StepInfo, current_run, current_step
+from counterfoil.engine.calls import ATTRIBUTE, MODEL, NO_OPTIONS, TOOL, UNSET, Call, Options, bound_call
+from counterfoil.engine.definitions import StepInfo, Workflow, current_run, current_step
 from counterfoil.engine.system import System
 from counterfoil.errors import NestedStepError, NotInRunError, SecretError
 
@@ -189,3 +190,25 @@ def reveal(secret: Secret) -> str:
             raise SecretError(name=secret.name, problem="may be read inside a step only, never in a workflow's body")
         run.scrubber.add(secret.name, value)
     return value
+
+
+@overload
+def bind(
+    function: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+) -> Call[R]: ...
+@overload
+def bind(function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]: ...
+@overload
+def bind(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]: ...
+def bind(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:
+    """A call to be made later, arguments checked against the signature now.
+
+    Accepted by `journal.run`, `journal.start`, `ctx.step` and `ctx.model`. Raises TypeError when the arguments do not
+    fit.
+    """
+    workflow = getattr(function, ATTRIBUTE, None)
+    if isinstance(workflow, Workflow):
+        workflow.form.bind(args, kwargs)
+    else:
+        inspect.signature(function).bind(*args, **kwargs)
+    return Call(function, args, kwargs)

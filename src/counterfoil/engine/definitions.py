@@ -10,7 +10,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -22,28 +22,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 W = TypeVar("W", bound=Callable[..., Coroutine[Any, Any, Any]])
-
-
-@overload
-def bind(
-    function: Callable[Concatenate["Caller", P], Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
-) -> Call[R]: ...
-@overload
-def bind(function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]: ...
-@overload
-def bind(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Call[R]: ...
-def bind(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:
-    """A call to be made later, arguments checked against the signature now.
-
-    Accepted by `journal.run`, `journal.start`, `ctx.step` and `ctx.model`. Raises TypeError when the arguments do not
-    fit.
-    """
-    workflow = getattr(function, ATTRIBUTE, None)
-    if isinstance(workflow, Workflow):
-        workflow.form.bind(args, kwargs)
-    else:
-        inspect.signature(function).bind(*args, **kwargs)
-    return Call(function, args, kwargs)
 
 
 class Caller(Protocol):

@@ -1,0 +1,85 @@
+"""What type checkers must infer without help."""
+
+from datetime import datetime
+from typing import Any, assert_type
+from uuid import UUID
+
+import counterfoil
+from counterfoil import Call, Context, Journal, Run, bind, current, model, run_sync, step, workflow
+
+
+@step
+async def weather(city: str, *, unit: str = "C") -> int:
+    return len(city + unit)
+
+
+@step(name="plain one", timeout=None)
+def plain(x: int) -> str:
+    return str(x)
+
+
+@model(worst_cost_usd=0.1)
+async def ask(question: str, hint: str | None = None) -> list[str]:
+    return [question, hint or ""]
+
+
+class Agent:
+    @step
+    async def tool(self, n: int) -> bytes:
+        return bytes(n)
+
+
+@workflow
+async def trip(ctx: Context, question: str, depth: int = 3) -> float:
+    assert_type(ctx.now(), datetime)
+    assert_type(ctx.random(), float)
+    assert_type(ctx.uuid(), UUID)
+    assert_type(ctx.run_id, str)
+    assert_type(ctx.is_replaying, bool)
+    assert_type(await ctx.step(weather, "Oslo"), int)
+    assert_type(await ctx.step(weather, "Oslo", unit="F"), int)
+    assert_type(await ctx.step(plain, 3), str)
+    assert_type(await ctx.model(ask, question, hint="x"), list[str])
+    assert_type(await ctx.step(Agent().tool, 3), bytes)
+    assert_type(await ctx.step(bind(weather, "Oslo", unit="F")), int)
+    assert_type(await ctx.with_options(name="other").step(plain, depth), str)
+    assert_type(ctx.with_options(timeout=3), Context)
+    assert_type(await weather("Oslo"), int)
+    assert_type(await ask("why"), list[str])
+    assert_type(await Agent().tool(3), bytes)
+    assert_type(current(), Context)
+    return 1.0
+
+
+@workflow(name="by keyword")
+async def keyword(ctx: Context, *, question: str) -> None:
+    assert_type(await trip(ctx, question), float)
+
+
+@workflow
+async def bare(ctx: Context) -> dict[str, int]:
+    return {}
+
+
+async def main(journal: Journal) -> None:
+    assert_type(bind(weather, "Oslo"), Call[int])
+    assert_type(bind(plain, 3), Call[str])
+    assert_type(bind(trip, "q", depth=4), Call[float])
+    assert_type(bind(keyword, question="q"), Call[None])
+    assert_type(await journal.run(trip, "q", 3), float)
+    assert_type(await journal.run(bind(trip, "q"), id="r"), float)
+    assert_type(await journal.run(bare, id="r", tags={"a": "b"}), dict[str, int])
+    assert_type(await journal.start(trip, "q", 3, id="r"), Run[float])
+    assert_type(await journal.start(bind(keyword, question="q")), Run[None])
+    assert_type(await journal.get("r", trip), Run[float])
+    assert_type(await journal.get("r"), Run[Any])
+    assert_type(await (await journal.get("r", trip)).result(timeout=3), float)
+    assert_type(await (await journal.get("r", bare)).refresh(), Run[dict[str, int]])
+    assert_type(await journal.resume("r", trip), float)
+    assert_type(await journal.resume("r", keyword, who="me"), None)
+
+
+def plainly() -> None:
+    assert_type(run_sync(trip, "q", 3, id="r"), float)
+    assert_type(run_sync(bare), dict[str, int])
+    assert_type(counterfoil.open("memory://"), Journal)
