@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from unittest import mock
 
 import pytest
 
@@ -178,3 +179,10 @@ def test_a_wrong_command_line_is_refused(kept, words):
     assert kept.look(*words).code == 64
     ended = kept.look(*words, "--json")
     assert (ended.code, ended.out, list(json.loads(ended.err))) == (64, "", ["error"])
+
+
+def test_a_bug_of_ours_is_told_without_a_traceback(kept):
+    with mock.patch("counterfoil.cli.looking.existing", side_effect=RuntimeError("oh")):
+        ended, asked = kept.look("list"), kept.look("list", "--traceback")
+    assert (ended.code, ended.err.splitlines()[0]) == (70, "error[internal]: RuntimeError: oh")
+    assert ("Traceback" in ended.err, "Traceback" in asked.err) == (False, True)

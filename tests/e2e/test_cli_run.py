@@ -1,6 +1,9 @@
 """`run` and `resume`: what they print, and with which code they end (J2: what is recorded is not obtained twice)."""
 
 import json
+import os
+import pty
+import subprocess
 
 import pytest
 
@@ -151,3 +154,19 @@ def test_the_stores_url_comes_from_the_option_before_or_after_or_the_environment
     assert {name: json.loads(ended.out)["run"] for name, ended in made.items()} == {
         "env": "b-0", "one": "b-1", "two": "b-2",
     }  # fmt: skip
+
+
+def test_on_a_terminal_a_live_line_says_what_is_under_way(folder):
+    folder.touch("hold")
+    ours, theirs = pty.openpty()
+    command = [*folder.command, "run", folder.shop("reserve"), "--id", "r-1", *ITEM]
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": theirs}
+    with subprocess.Popen(command, cwd=folder.path, env=folder.environment | {"TERM": "xterm"}, **streams) as process:
+        os.close(theirs)
+        seen = b""
+        while b"step 1  tool hold_on" not in seen:
+            seen += os.read(ours, 4096)
+        folder.remove("hold")
+        assert json.loads(process.stdout.read()) == {"item": "pear", "cents": 40}
+    assert b"step 0  tool price  " in seen
+    os.close(ours)

@@ -6,11 +6,19 @@ A reader of the results who went away ends the command quietly; one of standard 
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 
 class ReaderGoneError(Exception):
     """Nobody reads standard output any more."""
+
+
+def open_missing() -> None:
+    """Give a process that was started without standard output or error a place that swallows what is written."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as we live
 
 
 def put(text: str) -> None:

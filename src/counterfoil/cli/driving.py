@@ -41,7 +41,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 async def drive(journal: Journal, ground: Ground, work: Callable[[], Awaitable[Any]]) -> Exit:
     """Do the work, which drives the run, and print the recorded result. Raises what the work raises."""
     _say_id(ground)
-    asyncio.get_running_loop().set_exception_handler(_say_stray)
+    asyncio.get_running_loop().set_exception_handler(lambda _, found: _say_stray(ground, found))
     async with _told(journal, ground):
         task = asyncio.ensure_future(work())
         with Interrupts(lambda grace: _stop(journal, task, grace), ground.grace) as interrupts:
@@ -129,11 +129,16 @@ class _LogLines(logging.Handler):
         say(f"{record.levelname.lower()}  {record.getMessage()}")
 
 
-def _say_stray(_: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
+def _say_stray(ground: Ground, found: dict[str, Any]) -> None:
     """An exception that nobody waited for, in one line."""
     error = found.get("exception")
-    if not isinstance(error, SystemExit):  # that one is told as the end of the command
-        say(f"warning: {found['message']}: {type(error).__name__}: {error}")
+    if isinstance(error, SystemExit):  # told as the end of the command
+        return
+    what = f"{found['message']}: {type(error).__name__}: {error}" if error else found["message"]
+    if ground.as_json:
+        say_object({"warning": what})
+    else:
+        say(f"warning: {what}")
 
 
 def _say_id(ground: Ground) -> None:

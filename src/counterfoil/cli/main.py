@@ -238,13 +238,14 @@ async def verify(options: Options, /, run: str | None, anchors: tuple[Anchor, ..
     """
     if anchors and run is None:
         raise click.UsageError("--expect needs the ID of the run it belongs to.")
+    found = []
     async with looking.existing(options) as journal:
-        found = [each async for each in looking.verified(journal, run, anchors)]
-    for each in found:
-        if options.as_json:
-            console.put_object(objects.verification_object(each))
-        else:
-            console.put("\n".join(looking.lines_of(each)))
+        async for each in looking.verified(journal, run, anchors):
+            found.append(each)
+            if options.as_json:
+                console.put_object(objects.verification_object(each))
+            else:
+                console.put("\n".join(looking.lines_of(each)))
     if not options.as_json:
         console.say(looking.left_open(found))
     return looking.verdict_of(found)
@@ -252,6 +253,7 @@ async def verify(options: Options, /, run: str | None, anchors: tuple[Anchor, ..
 
 def main() -> None:
     """Run the command line, and exit. No traceback is shown unless it is asked for."""
+    console.open_missing()
     options = Options()
     try:
         code = cli.main(obj=options, standalone_mode=False)
