@@ -155,6 +155,11 @@ def only_step(make):
     return only
 
 
+def closed(coroutine):
+    coroutine.close()
+    return coroutine
+
+
 async def two(a: int, b: int = 2) -> list[int]:
     return [a, b]
 
@@ -163,7 +168,7 @@ async def two(a: int, b: int = 2) -> list[int]:
     ("make", "problem"),
     [
         (lambda ctx: ctx.step(lambda: 1), "a lambda has no name"),
-        (lambda ctx: ctx.step(two(1)), "it is no function"),
+        (lambda ctx: ctx.step(closed(two(1))), "it is no function"),
         (lambda ctx: ctx.step("two"), "it is no function"),
         (lambda ctx: ctx.step(generated), "a generator can't be a step"),
         (lambda ctx: ctx.step(rest_workflow), "a workflow is no step"),
@@ -171,7 +176,6 @@ async def two(a: int, b: int = 2) -> list[int]:
     ],
     ids=["lambda", "coroutine", "text", "generator", "workflow", "opaque"],
 )
-@pytest.mark.filterwarnings("ignore:coroutine 'two' was never awaited")
 async def test_what_is_no_step_pauses_the_run_and_says_why(journal, make, problem):
     with pytest.raises(RunPausedError, match=problem) as caught:
         await journal.run(only_step(make), id="r")
