@@ -8,14 +8,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 from counterfoil.lab.scenarios import SCENARIOS
 
 WAIT_FOR_FACT = """
-sleep() {  # the reader waits for time; the test for what that time is there for
-    until counterfoil events trip-42 --json 2>/dev/null | grep -q timer_set; do kill -0 $! || exit 1; done
+sleep() {  # the reader waits for time; the test for what that time is there for: the pause has begun, and was told
+    until grep -q 'sleep until' "$TOLD"; do kill -0 $! || exit 1; command sleep 0.05; done
 }
 """
 CHANGING = [
@@ -33,7 +34,8 @@ class Shell:
     def __init__(self, folder: Path, commands: Path) -> None:
         self.folder = folder
         path = f"{commands}{os.pathsep}{os.environ['PATH']}"
-        self._environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}
+        self._told = commands / "standard-error.txt"
+        self._environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", "TOLD": str(self._told)}
         self._environment.pop("COUNTERFOIL_STORE", None)
         self.out: list[str] = []
         self.err: list[str] = []
@@ -45,12 +47,14 @@ class Shell:
         self._run([sys.executable, "-c", text])
 
     def _run(self, command: list[str]) -> None:
-        done = subprocess.run(
-            command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=60, check=False
-        )
+        environment = self._environment
+        with self._told.open("w") as told:
+            done = subprocess.run(
+                command, cwd=self.folder, env=environment, stdout=PIPE, stderr=told, text=True, timeout=60, check=False
+            )
         self.out = _lines(done.stdout)
-        self.err = [line for line in _lines(done.stderr) if " Killed " not in line]
-        assert done.returncode == 0, done.stderr
+        self.err = [line for line in _lines(self._told.read_text()) if " Killed " not in line]
+        assert done.returncode == 0, self.err
 
 
 @pytest.fixture
