@@ -296,20 +296,19 @@ async def test_a_journal_that_was_never_opened_says_so(desk, calls):
         await desk.open().run(counted(calls, 1), "q")
 
 
-async def test_a_step_called_with_wrong_arguments_is_a_plain_type_error(journal):
+async def test_a_step_called_with_wrong_arguments_pauses_the_run_and_names_the_step(journal):
     @step
     async def two(a: int, b: int) -> int:
         return a + b
 
     @workflow
-    async def wrong(ctx: Context) -> str:
-        try:
-            await ctx.step(two, 1)  # type: ignore[call-arg] - the case under test
-        except TypeError as error:
-            return str(error)
-        return "called"
+    async def wrong(ctx: Context) -> int:
+        return await ctx.step(two, 1)  # type: ignore[call-arg] - the case under test
 
-    assert await journal.run(wrong) == "missing a required argument: 'b'"
+    with pytest.raises(RunPausedError) as paused:
+        await journal.run(wrong)
+    assert paused.value.reason == "input_invalid"
+    assert paused.value.detail.startswith("the input does not fit two(a: int, b: int)")
 
 
 async def test_runs_are_listed_by_state_workflow_and_tags(journal, calls):
