@@ -28,6 +28,7 @@ import msgspec
 
 from counterfoil.stores import migrate
 
+CHUNK_BYTES = 65536
 _PROGRAM = "from counterfoil.testing.forks import serve; serve()"
 
 
@@ -51,12 +52,18 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         return self.returned
 
 
-class _Request(msgspec.Struct, frozen=True):
+class _Run(msgspec.Struct, frozen=True, tag=True):
     """Run this in a new process."""
 
     function: str
     args: tuple[Any, ...]
     kill_after: float | None
+
+
+class _Kill(msgspec.Struct, frozen=True, tag=True):
+    """Kill this process, if it has not ended."""
+
+    process: int
 
 
 class _Started(msgspec.Struct, frozen=True):
@@ -95,9 +102,8 @@ class ForkServer:
         return self.wait(self.start(function, *args, kill_after=kill_after))
 
     def start(self, function: str, /, *args: Any, kill_after: float | None = None) -> int:
-        """Begin to run the coroutine in a new process. Returns the process id, which is there to be killed."""
-        self._requests.write(msgspec.json.encode(_Request(function, args, kill_after)) + b"\n")
-        self._requests.flush()
+        """Begin to run the coroutine in a new process. Returns the process id."""
+        self._ask(_Run(function, args, kill_after))
         return msgspec.json.decode(self._reply(b"started"), type=_Started).process
 
     def wait(self, process: int) -> Ended:
@@ -105,6 +111,14 @@ class ForkServer:
         while process not in self._ended:
             self._keep(self._reply(b"ended"))
         return self._ended.pop(process)
+
+    def kill(self, process: int) -> None:
+        """Kill a process that `start` began, with SIGKILL; nothing, if it has ended by itself."""
+        self._ask(_Kill(process))
+
+    def _ask(self, request: msgspec.Struct) -> None:
+        self._requests.write(msgspec.json.encode(request) + b"\n")
+        self._requests.flush()
 
     def _reply(self, wanted: bytes) -> bytes:
         """The next reply of this kind; an end that comes before it is kept."""
@@ -132,26 +146,38 @@ class _Running(msgspec.Struct):
 class _Server:
     """The server's side: one thread, one loop over pipes."""
 
-    def __init__(self, module: ModuleType, requests: IO[bytes], replies: IO[bytes]) -> None:
+    def __init__(self, module: ModuleType, requests: int, replies: IO[bytes]) -> None:
         self._module, self._requests, self._replies = module, requests, replies
+        self._rest = b""  # of a request that has not come as a whole
         self._running: dict[int, _Running] = {}  # by the pipe that the process reports through
 
     def serve(self) -> None:
         """Until the requests end."""
-        while True:
-            ready, _, _ = select.select([self._requests.fileno(), *self._running], [], [], self._seconds_left())
-            for pipe in ready:
-                if pipe in self._running:
-                    self._hear(pipe)
-                elif line := self._requests.readline():
-                    self._fork(msgspec.json.decode(line, type=_Request))
-                else:
-                    self._kill(list(self._running.values()))
-                    return
+        is_wanted = True
+        while is_wanted:
+            ready, _, _ = select.select([self._requests, *self._running], [], [], self._seconds_left())
+            for pipe in set(ready).intersection(self._running):
+                self._hear(pipe)
+            if self._requests in ready:
+                is_wanted = self._take_requests()
             now = time.monotonic()
             self._kill([each for each in self._running.values() if each.deadline and each.deadline <= now])
+        self._kill(list(self._running.values()))
 
-    def _fork(self, request: _Request) -> None:
+    def _take_requests(self) -> bool:
+        chunk = os.read(self._requests, CHUNK_BYTES)
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._do(msgspec.json.decode(line, type=_Run | _Kill))
+        return bool(chunk)
+
+    def _do(self, request: _Run | _Kill) -> None:
+        if isinstance(request, _Run):
+            self._fork(request)
+        else:
+            self._kill([each for each in self._running.values() if each.process == request.process])
+
+    def _fork(self, request: _Run) -> None:
         pipe, report = os.pipe()
         process = os.fork()
         if process == 0:
@@ -162,7 +188,7 @@ class _Server:
         self._reply(b"started", _Started(process))
 
     def _hear(self, pipe: int) -> None:
-        chunk = os.read(pipe, 65536)
+        chunk = os.read(pipe, CHUNK_BYTES)
         if chunk:
             self._running[pipe].report += chunk
             return
@@ -189,7 +215,7 @@ class _Server:
 
 def serve() -> None:
     """The program of the server process; its one argument is the file."""
-    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    requests, replies = os.dup(0), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     module = _loaded(Path(sys.argv[1]))
@@ -205,7 +231,7 @@ def _loaded(file: Path) -> ModuleType:
     return importlib.import_module(file.stem)
 
 
-def _carry_out(module: ModuleType, request: _Request, report: int) -> NoReturn:
+def _carry_out(module: ModuleType, request: _Run, report: int) -> NoReturn:
     """What a forked process does, from its first line to its last."""
     try:
         told = {"returned": asyncio.run(getattr(module, request.function)(*request.args))}
