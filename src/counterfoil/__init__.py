@@ -15,7 +15,7 @@ from counterfoil.core.retry import Retry
 from counterfoil.core.state import Status
 from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context, bind, current, in_run, reveal, this_step
-from counterfoil.engine.definitions import StepInfo, model, step, workflow
+from counterfoil.engine.definitions import CurrentStep, model, step, workflow
 from counterfoil.errors import (
     CounterfoilError,
     InputMismatchError,
@@ -37,6 +37,7 @@ __all__ = [
     "Call",
     "Context",
     "CounterfoilError",
+    "CurrentStep",
     "Event",
     "InputMismatchError",
     "Journal",
@@ -53,7 +54,6 @@ __all__ = [
     "RunStoppedError",
     "Secret",
     "Status",
-    "StepInfo",
     "StepMismatchError",
     "UnfinishedError",
     "bind",

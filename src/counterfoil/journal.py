@@ -492,7 +492,9 @@ def _input_of(declared: Workflow, call: Call[Any]) -> bytes:
             part, back = codec.record(value, annotation, where=name)
             if not part.annotated:  # plain JSON for a dataclass is fine
                 codec.convert(back, annotation, where=name)
-    except (NotReadableError, NotStorableError) as error:
+    except NotReadableError as error:
+        raise _invalid(declared, f"{error.where} does not fit {error.type}: {error.reason}") from None
+    except NotStorableError as error:
         raise _invalid(declared, str(error)) from None
     return encoded.raw
 

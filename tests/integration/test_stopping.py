@@ -294,3 +294,19 @@ async def test_a_run_started_by_a_step_of_another_is_a_run_of_its_own(journal):
         return "x"
 
     assert await journal.run(outer, id="outer") == ["outer", "inner", "x"]
+
+
+@pytest.mark.parametrize("leave", [SystemExit, KeyboardInterrupt])
+async def test_a_body_that_leaves_the_program_ends_its_own_run_only(journal, calls, leave):
+    @workflow
+    async def leaves(ctx: Context) -> int:
+        await ctx.step(calls.function("first", 1))
+        if calls["tried"] == 0:
+            calls["tried"] += 1
+            raise leave
+        return 2
+
+    with pytest.raises(RunStoppedError) as stopped:
+        await journal.run(leaves, id="r")
+    assert (stopped.value.why, (await journal.get("r")).state) == (leave.__name__, Status.SUSPENDED)
+    assert (await journal.run(leaves, id="r"), calls["first"]) == (2, 1)

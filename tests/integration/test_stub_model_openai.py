@@ -35,6 +35,4 @@ def test_a_planned_status_is_the_error_it_stands_for_and_is_counted(status, erro
             client.chat.completions.create(model="m", messages=QUESTION)
         log = stub.log
 
-    assert [(call.status, call.answer, call.delivered) for call in log] == [
-        (status, None, True)
-    ]
+    assert [(call.status, call.answer, call.delivered) for call in log] == [(status, None, True)]

@@ -151,6 +151,7 @@ def test_a_crash_at_any_place_repeats_only_what_had_no_outcome(operations, data)
 
 @given(PROGRAMS, st.data())
 def test_a_fold_of_all_is_a_fold_of_the_rest_after_a_fold_of_the_beginning(operations, data):
+    CALLS.clear()
     _, records = asyncio.run(run(MemoryStore(), program(operations)))
     events = events_of(records)
     cut = data.draw(st.integers(0, len(events)))

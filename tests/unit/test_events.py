@@ -211,7 +211,8 @@ def sample(name: str, missing: str) -> Record:
     kind = {"envelope": "timer_fired", "error": "run_failed", "reference": "timer_fired"}.get(name, name)
     envelope = {
         "run": "r", "seq": 4, "type": kind, "time": 1, "step": "0", "attempt": 1, "try": 1, "epoch": 1,
-        "incarnation": 2, "contract": "c", "schema": 1, "reference": {"size_bytes": 1, "media_type": "m", "availability": "expiring"},
+        "incarnation": 2, "contract": "c", "schema": 1,
+        "reference": {"size_bytes": 1, "media_type": "m", "availability": "expiring"},
     }  # fmt: skip
     values = {
         "workflow": "w", "input": {}, "reason": "x", "step": "0", "reopened": "0", "result": 1, "annotated": True,

@@ -186,9 +186,11 @@ def test_a_traceback_is_kept_for_the_reader():
     assert __file__ in record.traceback
 
 
-def test_a_long_traceback_is_cut_at_its_beginning():
-    record = to_record(ValueError("x" * 100_000))
-    assert len(record.traceback) == failure.TRACEBACK_CHARACTERS_MAX
+def test_a_long_traceback_is_cut_at_its_beginning_in_whole_lines():
+    record = to_record(ValueError("\n".join(f"line {number}" for number in range(10_000))))
+    lines = record.traceback.splitlines()
+    assert failure.TRACEBACK_CHARACTERS_MAX - 20 < len(record.traceback) <= failure.TRACEBACK_CHARACTERS_MAX
+    assert (lines[-1], lines[0][:5]) == ("line 9999", "line ")
 
 
 @pytest.mark.parametrize("error", [ValueError("\ud800"), Plain("\udfff" * 9000), KeyError("\ud800")], ids=ascii)

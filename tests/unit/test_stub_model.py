@@ -131,9 +131,7 @@ def test_a_tool_called_again_with_the_same_arguments_is_a_repeat(stub):
     ("drop", "answer", "next_repeats"),
     [("before", None, None), ("after", 'get_weather({"city":"Paris"})', 1)],
 )
-def test_a_dropped_call_was_paid_for_only_when_its_work_was_done(
-    stub, *, drop, answer, next_repeats
-):
+def test_a_dropped_call_was_paid_for_only_when_its_work_was_done(stub, *, drop, answer, next_repeats):
     stub.configure(drops=[drop])
     with pytest.raises(RemoteDisconnected):
         ask(stub)
@@ -161,9 +159,7 @@ def test_a_call_whose_caller_is_killed_is_counted_and_not_delivered(stub, _again
         caller.kill()
         stub.wait_for(lambda log: log[0].delivered is False)
 
-    assert [(c.n, c.answer, c.delivered) for c in stub.log] == [
-        (1, 'get_weather({"city":"Paris"})', False)
-    ]
+    assert [(c.n, c.answer, c.delivered) for c in stub.log] == [(1, 'get_weather({"city":"Paris"})', False)]
 
 
 def test_an_answer_is_on_record_as_delivered_when_the_caller_has_it(stub):
@@ -221,9 +217,7 @@ def test_what_the_stub_does_not_speak_is_refused_and_not_counted(stub, *, path, 
 
 def test_leaving_lets_go_of_an_answer_still_held_back():
     with StubModel(delays=[600]) as stub:
-        caller = subprocess.Popen(
-            [sys.executable, "-c", ASK_AND_WAIT, stub.url], stderr=subprocess.PIPE
-        )
+        caller = subprocess.Popen([sys.executable, "-c", ASK_AND_WAIT, stub.url], stderr=subprocess.PIPE)
         stub.wait_for(lambda log: log)
 
     assert "RemoteDisconnected" in caller.communicate(timeout=10)[1].decode()

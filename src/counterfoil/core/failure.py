@@ -25,8 +25,14 @@ def to_record(error: Exception) -> ErrorRecord:
         message=_message(error),
         args=_values(_arguments(error)),
         attributes=_attributes(error),
-        traceback=printable("".join(traceback.format_exception(error))[-TRACEBACK_CHARACTERS_MAX:]),
+        traceback=printable(_traceback(error)),
     )
+
+
+def _traceback(error: Exception) -> str:
+    """The end of the traceback, in whole lines, so that no half of a secret is left at the cut."""
+    text = "".join(traceback.format_exception(error))
+    return text if len(text) <= TRACEBACK_CHARACTERS_MAX else text[-TRACEBACK_CHARACTERS_MAX:].partition("\n")[2]
 
 
 def rebuild(record: ErrorRecord) -> Exception:

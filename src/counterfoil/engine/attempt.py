@@ -39,7 +39,7 @@ from counterfoil.core.replay import (
 )
 from counterfoil.core.scrub import Scrubber
 from counterfoil.engine.calls import MODEL, UNSET, Bound
-from counterfoil.engine.definitions import StepInfo, current_step
+from counterfoil.engine.definitions import CurrentStep, current_step
 from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
 from counterfoil.engine.threads import Threads
@@ -250,7 +250,7 @@ class Attempt:
         """Call the function, inside the step: in this task if it is async, else in a thread."""
         timer = asyncio.get_running_loop().call_later(INTENT_GRACE_SECONDS, self._write_intent)
         token = current_step.set(
-            StepInfo(
+            CurrentStep(
                 run_id=self.run,
                 key=operation.key,
                 name=operation.name,

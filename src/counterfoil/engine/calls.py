@@ -9,12 +9,12 @@ import hashlib
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any, Generic, Literal, TypeVar, cast, get_type_hints
+from typing import Any, Generic, Literal, TypedDict, TypeVar, cast, get_type_hints
 
 import msgspec
 
 from counterfoil.core.retry import DEFAULT, Retry
-from counterfoil.errors import DeclarationError
+from counterfoil.errors import DeclarationError, InputInvalidError
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -22,6 +22,19 @@ ATTRIBUTE = "__counterfoil__"
 TOOL, MODEL = "tool", "model"
 UNSET: Any = object()
 OnUnknown = Literal["repeat", "pause"]
+
+
+class StepOptions(TypedDict, total=False):
+    """The options of a step, as keywords of a decorator or of `ctx.with_options`."""
+
+    name: str | None
+    retry: Retry | None
+    timeout: float | None
+    returns: Any
+    opaque: tuple[str, ...]
+    on_unknown: OnUnknown | None
+    worst_cost_usd: float | None
+    version: str | None
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,7 +191,7 @@ def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
     definition = definition_of(function, kind, options)
     settled = options.over(definition.options)
     _check_options(definition, options)
-    named = definition.form.bind(args, kwargs)
+    named = _bound_by_name(definition, args, kwargs)
     opaque = {*settled.opaque, *_receivers(definition, receiver)}
     return Bound(
         definition,
@@ -189,6 +202,14 @@ def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
         {name: value for name, value in named.items() if name not in opaque},
         {name: type(value).__qualname__ for name, value in named.items() if name in opaque},
     )
+
+
+def _bound_by_name(definition: Definition, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return definition.form.bind(args, kwargs)
+    except TypeError as error:
+        signature = str(definition.form.signature)
+        raise InputInvalidError(name=definition.name, signature=signature, reason=str(error)) from None
 
 
 def _receivers(definition: Definition, receiver: object) -> set[str]:

@@ -4,16 +4,15 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime, timedelta
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from counterfoil.core.clock import after, as_datetime, as_instant
 from counterfoil.core.codec import Secret
-from counterfoil.core.retry import Retry
 from counterfoil.core.scrub import Scrubber
 from counterfoil.engine.attempt import Attempt
-from counterfoil.engine.calls import ATTRIBUTE, MODEL, NO_OPTIONS, TOOL, UNSET, Call, Options, bound_call
-from counterfoil.engine.definitions import StepInfo, Workflow, current_run, current_step
+from counterfoil.engine.calls import ATTRIBUTE, MODEL, NO_OPTIONS, TOOL, Call, Options, StepOptions, bound_call
+from counterfoil.engine.definitions import CurrentStep, Workflow, current_run, current_step
 from counterfoil.engine.system import System
 from counterfoil.errors import NestedStepError, NotInRunError, SecretError
 
@@ -122,23 +121,10 @@ class Context:
         if not self.is_replaying:
             self._log(level, message)
 
-    def with_options(  # noqa: PLR0913 - one keyword per option
-        self,
-        *,
-        name: str | None = None,
-        retry: Retry | None = None,
-        timeout: float | None = None,
-        returns: Any = UNSET,
-        opaque: tuple[str, ...] = (),
-        on_unknown: Literal["repeat", "pause"] | None = None,
-        worst_cost_usd: float | None = None,
-    ) -> Self:
+    def with_options(self, **options: Unpack[StepOptions]) -> Self:
         """A view of this context whose calls have these options; they win over the decorator's. Records nothing."""
-        given = Options(
-            name=name, retry=retry, timeout=timeout, returns=returns, opaque=opaque,
-            on_unknown=on_unknown, worst_cost_usd=worst_cost_usd,
-        )  # fmt: skip
-        return type(self)(self._attempt, self._system, log=self._log, options=given.over(self._options))
+        given = Options(**options).over(self._options)
+        return type(self)(self._attempt, self._system, log=self._log, options=given)
 
     async def perform(self, kind: str, call: Call[Any]) -> Any:
         """Record and make a call of this kind: what `step`, `model` and direct calls of decorated functions come to."""
@@ -165,7 +151,7 @@ def in_run() -> bool:
     return current_run.get() is not None and current_step.get() is None
 
 
-def this_step() -> StepInfo:
+def this_step() -> CurrentStep:
     """The step that this code is inside of, in the step's own thread too: run, key, attempt and try.
 
     Raises NotInRunError outside a step.

@@ -10,12 +10,11 @@ import hashlib
 import inspect
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 import msgspec
 
-from counterfoil.core.retry import Retry
-from counterfoil.engine.calls import ATTRIBUTE, MODEL, TOOL, Call, Definition, Form, OnUnknown, Options, hints_of
+from counterfoil.engine.calls import ATTRIBUTE, MODEL, TOOL, Call, Definition, Form, Options, StepOptions, hints_of
 from counterfoil.errors import DeclarationError, DuplicateWorkflowError, NestedStepError, SyncStepCalledError
 
 P = ParamSpec("P")
@@ -34,7 +33,7 @@ class Caller(Protocol):
 current_run: ContextVar[Caller | None] = ContextVar("counterfoil_run", default=None)
 
 
-class StepInfo(msgspec.Struct, frozen=True, kw_only=True):
+class CurrentStep(msgspec.Struct, frozen=True, kw_only=True):
     """The step that the code is inside of."""
 
     run_id: str
@@ -44,16 +43,13 @@ class StepInfo(msgspec.Struct, frozen=True, kw_only=True):
     try_number: int  # call of this step's function, from 1
 
 
-current_step: ContextVar[StepInfo | None] = ContextVar("counterfoil_step", default=None)
+current_step: ContextVar[CurrentStep | None] = ContextVar("counterfoil_step", default=None)
 
 
 @overload
 def step(function: F, /) -> F: ...
 @overload
-def step(
-    *, name: str | None = ..., retry: Retry | None = ..., timeout: float | None = ..., returns: Any = ...,
-    opaque: tuple[str, ...] = ..., on_unknown: OnUnknown | None = ..., version: str | None = ...,
-) -> Callable[[F], F]: ...  # fmt: skip
+def step(**options: Unpack[StepOptions]) -> Callable[[F], F]: ...
 def step(function: Any = None, /, **options: Any) -> Any:
     """Declare a function whose outcome is recorded once per call in a run.
 
@@ -71,11 +67,7 @@ def step(function: Any = None, /, **options: Any) -> Any:
 @overload
 def model(function: F, /) -> F: ...
 @overload
-def model(
-    *, name: str | None = ..., retry: Retry | None = ..., timeout: float | None = ..., returns: Any = ...,
-    opaque: tuple[str, ...] = ..., on_unknown: OnUnknown | None = ..., version: str | None = ...,
-    worst_cost_usd: float | None = ...,
-) -> Callable[[F], F]: ...  # fmt: skip
+def model(**options: Unpack[StepOptions]) -> Callable[[F], F]: ...
 def model(function: Any = None, /, **options: Any) -> Any:
     """Declare a paid model call: as `step`, and the intent is on disk before the call can leave.
 

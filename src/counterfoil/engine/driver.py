@@ -8,7 +8,7 @@ import asyncio
 import contextvars
 import logging
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -183,7 +183,7 @@ class Driver:
         variables = contextvars.copy_context()
         variables.run(current_run.set, context)
         variables.run(current_step.set, None)
-        body = self._workflow.function(context, **arguments)
+        body = _contained(self._workflow.function(context, **arguments))
         attempt.task = asyncio.get_running_loop().create_task(body, context=variables)
         if self._stop_asked:
             attempt.stop(self._stop_asked)
@@ -194,8 +194,8 @@ class Driver:
             return _Ended(None, Halted())
         if attempt.task.cancelled():
             return _Ended(None, asyncio.CancelledError())
-        error = attempt.task.exception()
-        return _Ended(None, error) if error else _Ended(attempt.task.result(), None)
+        ended: _Ended = attempt.task.result()
+        return ended
 
     def _write_log(self, level: str, message: str) -> None:
         text = self._around.scrubber.text(message)
@@ -291,6 +291,16 @@ class _Ended(msgspec.Struct, frozen=True):
 
     value: Any
     error: BaseException | None
+
+
+async def _contained(body: Coroutine[Any, Any, Any]) -> _Ended:
+    """How the body ends. A `sys.exit()` in it ends the body, not the event loop with all other runs."""
+    try:
+        return _Ended(await body, None)
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the driver decides what each kind means
+        return _Ended(None, error)
 
 
 def load(head: Head, records: Sequence[Record]) -> RunState:

@@ -11,13 +11,14 @@ import os
 import threading
 from pathlib import Path
 
-from counterfoil.core.clock import after
+from counterfoil.core.clock import SECOND, after
 from counterfoil.engine.system import System
 from counterfoil.errors import CounterfoilError, StoreUnavailableError
 from counterfoil.store import Store, Worker
 
 LEASE_SECONDS = 30.0
 RENEWALS_PER_LEASE = 3
+LOCK_FILE_KEPT_SECONDS = 86_400
 
 _held: set[Path] = set()
 """Locks of this process: it must never probe them, since closing any descriptor of a file drops the lock."""
@@ -27,9 +28,8 @@ class LockFile:
     """This process's lock for one worker id."""
 
     def __init__(self, folder: Path, worker: str) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
         self._path = folder / worker
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._descriptor = _created(self._path)
         _held.add(self._path)
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -42,6 +42,14 @@ class LockFile:
             self._path.parent.rmdir()
 
 
+def _created(path: Path) -> int:
+    """A descriptor of the new file. Its folder may be removed by another process that ends just now."""
+    while True:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+
 def _locked(store: Store, worker: str) -> LockFile | None:
     try:
         return LockFile(store.locks, worker) if store.locks else None
@@ -51,16 +59,31 @@ def _locked(store: Store, worker: str) -> LockFile | None:
 
 
 def is_dead(folder: Path | None, worker: Worker, host: str) -> bool:
-    """Whether the worker's process is known to have ended: same host, and its lock file is there and free."""
-    if folder is None or worker.host != host or (path := folder / worker.id) in _held:
+    """Whether the worker's process is known to have ended: same host, and its lock file is there and free.
+
+    The file stays, for the other runs that the worker may have had; `sweep` removes it when it is old.
+    """
+    return folder is not None and worker.host == host and _is_free(folder / worker.id)
+
+
+def sweep(folder: Path, *, older_than: float) -> None:
+    """Remove lock files of dead workers that were made before this time (seconds since 1970)."""
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):  # another process sweeps too
+            if path.stat().st_mtime < older_than and _is_free(path):
+                path.unlink()
+
+
+def _is_free(path: Path) -> bool:
+    """Whether nobody holds the lock. Probed by a shared one, so that two probes don't take each other for the owner."""
+    if path in _held:
         return False
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         return False
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink(missing_ok=True)
+        fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return False
     finally:
@@ -81,7 +104,10 @@ class Lease:
     async def begin(self) -> None:
         """Enlist, and start to renew."""
         begun = self._system.monotonic()
-        until = after(self._system.now(), LEASE_SECONDS)
+        now = self._system.now()
+        until = after(now, LEASE_SECONDS)
+        if self._store.locks:
+            sweep(self._store.locks, older_than=now / SECOND - LOCK_FILE_KEPT_SECONDS)
         await self._store.enlist(Worker(id=self.worker, host=self._system.host, until=until))
         self._deadline = begun + LEASE_SECONDS
         threading.Thread(target=self._renew, name="counterfoil-lease", daemon=True).start()

@@ -47,13 +47,13 @@ WORKER_KEPT_SECONDS = 86_400
 
 _HEADS = "SELECT key, id, workflow, status, reason, tags, epoch, owner, last_seq, head, created, updated FROM runs"
 _WALK = """
-WITH RECURSIVE walk(prev, seq, envelope, commitment, salt, body, hash) AS (
-    SELECT e.prev, e.seq, e.envelope, e.commitment, e.salt, e.body, e.hash
-      FROM runs AS r CROSS JOIN events AS e ON e.id = r.head_id WHERE r.key = ?
+WITH RECURSIVE walk(id, prev) AS (
+    SELECT e.id, e.prev FROM runs AS r CROSS JOIN events AS e ON e.id = r.head_id WHERE r.key = ?
     UNION ALL
-    SELECT e.prev, e.seq, e.envelope, e.commitment, e.salt, e.body, e.hash
-      FROM walk AS w CROSS JOIN events AS e ON e.id = w.prev)
-SELECT seq, envelope, commitment, salt, body, hash FROM walk
+    SELECT e.id, e.prev FROM walk AS w CROSS JOIN events AS e ON e.id = w.prev)
+SELECT e.seq, CAST(e.envelope AS BLOB), CAST(e.commitment AS BLOB), CAST(e.salt AS BLOB),
+       CAST(e.body AS BLOB), CAST(e.hash AS BLOB)
+  FROM walk CROSS JOIN events AS e ON e.id = walk.id
 """
 _INSERT_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _MOVE_HEAD = "UPDATE runs SET last_seq = ?, head_id = ?, head = ? WHERE id = ? AND epoch = ? AND last_seq = ?"
