@@ -181,7 +181,7 @@ def redeclared(changed):
 @pytest.mark.parametrize(
     ("changed", "verdict", "step", "recorded", "attempted", "places"), CHANGES, ids=[c[0].__name__ for c in CHANGES]
 )
-async def test_changed_code_is_paused_before_any_body_runs(  # noqa: PLR0913 - one row of the table
+async def test_changed_code_is_paused_before_any_body_runs(
     stopped_run, *, changed, verdict, step, recorded, attempted, places
 ):
     async with stopped_run.open() as journal:

@@ -24,7 +24,7 @@ from counterfoil.core.replay import (
 )
 
 
-def mismatch(verdict: str, step: str, seq: int, recorded: str, attempted: str, *found: Difference) -> Mismatch:  # noqa: PLR0917
+def mismatch(verdict: str, step: str, seq: int, recorded: str, attempted: str, *found: Difference) -> Mismatch:
     return Mismatch(verdict=verdict, step=step, seq=seq, recorded=recorded, attempted=attempted, differences=found)
 
 
