@@ -105,6 +105,19 @@ async def chain(ctx: Context, steps: list[str], *, is_async: bool) -> str:
     return answer
 
 
+# --- one that tells the world what it drew ---
+
+
+async def tell_world(said: str) -> None:
+    outside.call(said)
+
+
+@workflow(name="teller")
+async def teller(ctx: Context, kind: str) -> None:
+    said = f"{ctx.random()} {ctx.uuid()} {ctx.now().isoformat()}"
+    await (ctx.model if kind == "model" else ctx.step)(tell_world, said)
+
+
 # --- what a process does ---
 
 
@@ -127,6 +140,15 @@ async def follow(path: str, tally: str, how: dict) -> str:
         if how.get("waits"):
             await asyncio.Event().wait()
     return result
+
+
+async def tell(path: str, tally: str, how: dict) -> list[str]:
+    """Run the teller, or take it up where it stands. Gives the store calls that it made."""
+    _count_in(tally, *how.get("deaths", ()))
+    store = KillingStore(SqliteStore(Path(path)), **how.get("kill_at", {}))
+    async with counterfoil.open(store) as journal:
+        await journal.run(teller, how["kind"], id=RUN)
+    return store.calls
 
 
 async def resume(path: str, tally: str) -> str:
