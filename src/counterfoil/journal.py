@@ -14,10 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, TypeVarTuple, cast, overload
 
-import msgspec
-
 from counterfoil.core import codec, events
-from counterfoil.core.clock import SECOND
 from counterfoil.core.events import Event, Record, RunStarted
 from counterfoil.core.failure import printable
 from counterfoil.core.integrity import Anchor
@@ -28,13 +25,12 @@ from counterfoil.engine import queries
 from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, known_workflow, workflow_of
-from counterfoil.engine.driver import Driver, Resume, Surroundings, outcome_of
-from counterfoil.engine.liveness import Lease, is_dead
+from counterfoil.engine.driver import Resume, outcome_of
+from counterfoil.engine.drives import GRACE_SECONDS, Drives
 from counterfoil.engine.recorder import as_value, first_record
 from counterfoil.engine.system import System
 from counterfoil.errors import (
     IdInvalidError,
-    IllegalTransitionError,
     InputInvalidError,
     NotReadableError,
     NotStorableError,
@@ -56,8 +52,6 @@ Ts = TypeVarTuple("Ts")
 DEFAULT_URL = "sqlite:///counterfoil.db"
 VERSION = "0.1.0"
 WATCH_SECONDS = 0.05
-GRACE_SECONDS = 5.0
-CUT_SECONDS = 1.0  # for a body that was cut to end, so that the run is recorded as suspended
 SHOWN_CHARACTERS = 200
 
 
@@ -131,9 +125,7 @@ class Journal:
     def __init__(self, store: Store, scrubber: Scrubber, system: System) -> None:
         self.store = store
         self._scrubber, self._system = scrubber, system
-        self._lease: Lease | None = None
-        self._leasing, self._taking = asyncio.Lock(), asyncio.Lock()
-        self._drives: dict[str, _Drive] = {}
+        self._drives = Drives(store, system, scrubber, library=VERSION)
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -154,21 +146,12 @@ class Journal:
         if not self._is_open:
             return
         self._is_open = False
-        await self.stop("the journal was closed", grace=grace)
-        if self._lease:
-            await self._lease.end()
+        await self._drives.close("the journal was closed", grace=grace)
         await self.store.close()
 
     async def stop(self, why: str, *, grace: float = GRACE_SECONDS) -> None:
         """Leave every run that is driven here resumable; those who wait for one get RunStoppedError."""
-        drives = list(self._drives.values())
-        for drive in drives:
-            drive.driver.stop(why)
-        late = await _ended([drive.task for drive in drives], grace)
-        for drive in drives:
-            if drive.task in late:
-                drive.driver.cut()
-        await _ended(late, max(grace, CUT_SECONDS))
+        await self._drives.stop(why, grace=grace)
 
     # --- running ---
 
@@ -192,8 +175,9 @@ class Journal:
         call = _call_of(workflow, args)
         head, record = await self._recorded(call, id, tags, is_ours=True)
         declared = workflow_of(call.function)
-        drive = self._launch(head, declared, [record]) if record else None
-        return await (asyncio.shield(drive.task) if drive else self._attach(head, declared))
+        if record:
+            return await asyncio.shield(self._drives.launch(head, declared, [record]))
+        return await self._attach(head, declared)
 
     @overload
     async def start(
@@ -228,16 +212,14 @@ class Journal:
         """
         head = await self.head(id)
         declared = workflow_of(workflow) if workflow else known_workflow(head.workflow)
-        if id in self._drives:
-            return cast("R", await asyncio.shield(self._drives[id].task))
         if head.status.is_final:
             return cast("R", await self._outcome(head, declared))
         if declared is None:
             raise WorkflowUnknownError(run=id, workflow=head.workflow)
         if workflow and head.workflow not in {declared.name, *declared.aliases}:
             raise RunConflictError(run=id, what="workflow", recorded=head.workflow, attempted=declared.name)
-        drive = await self._take_up(id, declared, Resume(printable(who), printable(why) if why else None))
-        return cast("R", await (asyncio.shield(drive.task) if drive else self._outcome(await self.head(id), declared)))
+        task = await self._drives.take_up(id, declared, Resume(printable(who), printable(why) if why else None))
+        return cast("R", await (asyncio.shield(task) if task else self._outcome(await self.head(id), declared)))
 
     # --- looking ---
 
@@ -281,8 +263,8 @@ class Journal:
     async def wait(self, id: str, workflow: Workflow | None = None) -> Any:
         """Wait until the run has ended or is paused, whoever drives it, and return or raise its outcome."""
         while not _stands((head := await self.head(id)).status):
-            drive = self._drives.get(id)
-            await (asyncio.wait([drive.task]) if drive else asyncio.sleep(WATCH_SECONDS))
+            task = self._drives.get(id)
+            await (asyncio.wait([task]) if task else asyncio.sleep(WATCH_SECONDS))
         return await self._outcome(head, workflow)
 
     # --- inside ---
@@ -298,7 +280,7 @@ class Journal:
         now = self._system.now()
         body = RunStarted(workflow=declared.name, input=as_value(raw), version=declared.version, tags=tags)
         record = first_record(run, body, now=now, system=self._system, scrubber=self._scrubber)
-        owner = (await self._leased()).worker if is_ours else None
+        owner = (await self._drives.lease()).worker if is_ours else None
         new = NewRun(run=run, workflow=declared.name, tags=tags, record=record, now=now, owner=owner)
         head, is_new = await self.store.start(new)
         if not is_new:
@@ -328,95 +310,22 @@ class Journal:
     async def _attach(self, head: Head, declared: Workflow) -> Any:
         """Wait for whoever drives the run; drive it here once nobody does."""
         while True:
-            if head.run in self._drives:
-                return await asyncio.shield(self._drives[head.run].task)
-            if _stands(head.status):
+            task = self._drives.get(head.run)
+            if task is None and _stands(head.status):
                 return await self._outcome(head, declared)
             with contextlib.suppress(RunOwnedError):
-                drive = await self._take_up(head.run, declared, None)
-                if drive:
-                    return await asyncio.shield(drive.task)
+                task = task or await self._drives.take_up(head.run, declared, None)
+            if task:
+                return await asyncio.shield(task)
             await asyncio.sleep(WATCH_SECONDS)
             head = await self.head(head.run)
-
-    async def _taken(self, head: Head) -> Head:
-        """Make this process the run's owner. Raises RunOwnedError while the present one may live."""
-        lease = await self._leased()
-        dead: set[str] = set()
-        if head.owner and head.owner != lease.worker:
-            worker = await self.store.worker(head.owner)
-            now = self._system.now()
-            if worker and is_dead(self.store.locks, worker, self._system.host):
-                dead.add(worker.id)
-            elif worker and worker.until > now:
-                raise RunOwnedError(run=head.run, owner=worker.id, seconds_left=(worker.until - now) / SECOND)
-        return await self.store.take(head.run, lease.worker, now=self._system.now(), dead=dead)
-
-    async def _take_up(self, id_: str, declared: Workflow, resume: Resume | None) -> "_Drive | None":
-        """Drive a run that stands still; None if it has come to its end or its pause meanwhile.
-
-        One at a time, so that two callers here get the same drive.
-        """
-        async with self._taking:
-            if id_ in self._drives:
-                return self._drives[id_]
-            head = await self.head(id_)
-            if head.status.is_final or (head.status is Status.PAUSED and resume is None):
-                return None
-            try:
-                taken = await self._taken(head)
-            except IllegalTransitionError:  # another process was quicker
-                return None
-            return self._launch(taken, declared, None, resume=resume if taken.status is Status.PAUSED else None)
-
-    def _launch(
-        self, head: Head, declared: Workflow, records: Sequence[Record] | None, *, resume: Resume | None = None
-    ) -> "_Drive":
-        """Drive a run that this process owns."""
-        lease = cast("Lease", self._lease)
-        around = Surroundings(
-            store=self.store,
-            system=self._system,
-            scrubber=self._scrubber,
-            library=VERSION,
-            worker=lease.worker,
-            is_sure=lambda: lease.is_sure,
-        )
-        driver = Driver(around, declared, head)
-
-        async def driven() -> Any:
-            try:
-                return await driver.drive(records or await self.store.read(head.run), resume=resume)
-            finally:
-                del self._drives[head.run]
-
-        task = asyncio.create_task(driven(), name=f"counterfoil {head.run}")
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # its caller may have detached
-        self._drives[head.run] = _Drive(driver, task)
-        return self._drives[head.run]
 
     async def _outcome(self, head: Head, declared: Workflow | None) -> Any:
         return outcome_of(declared, head.run, (await self.events(head.run))[-1])
 
-    async def _leased(self) -> Lease:
-        """This process as a worker; enlisted when the first run needs it."""
-        async with self._leasing:
-            if self._lease is None:
-                lease = Lease(self.store, self._system)
-                await lease.begin()
-                self._lease = lease
-        return self._lease
-
     def _check_open(self) -> None:
         if not self._is_open:
             raise StoreClosedError(store=self.store.name)
-
-
-class _Drive(msgspec.Struct, frozen=True):
-    """A run that is driven here."""
-
-    driver: Driver
-    task: asyncio.Task[Any]
 
 
 def run_sync(
@@ -455,11 +364,6 @@ def _in_thread(main: Callable[[], Awaitable[R]]) -> R:
     if error:
         raise error[0]
     return cast("R", outcome[0])
-
-
-async def _ended(tasks: Sequence[asyncio.Task[Any]], seconds: float) -> Sequence[asyncio.Task[Any]]:
-    """Wait for tasks; those that have not ended by then."""
-    return list((await asyncio.wait(tasks, timeout=seconds))[1]) if tasks else []
 
 
 def _store_of(url: str) -> Store:

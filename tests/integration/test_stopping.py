@@ -296,8 +296,10 @@ async def test_a_run_started_by_a_step_of_another_is_a_run_of_its_own(journal):
     assert await journal.run(outer, id="outer") == ["outer", "inner", "x"]
 
 
-@pytest.mark.parametrize("leave", [SystemExit, KeyboardInterrupt])
-async def test_a_body_that_leaves_the_program_ends_its_own_run_only(journal, calls, leave):
+@pytest.mark.parametrize(
+    ("leave", "way"), [(SystemExit(3), "called sys.exit(3)"), (KeyboardInterrupt(), "was left by KeyboardInterrupt")]
+)
+async def test_a_body_that_leaves_the_program_ends_its_own_run_only(journal, calls, leave, way):
     @workflow
     async def leaves(ctx: Context) -> int:
         await ctx.step(calls.function("first", 1))
@@ -308,5 +310,5 @@ async def test_a_body_that_leaves_the_program_ends_its_own_run_only(journal, cal
 
     with pytest.raises(RunStoppedError) as stopped:
         await journal.run(leaves, id="r")
-    assert (stopped.value.why, (await journal.get("r")).state) == (leave.__name__, Status.SUSPENDED)
+    assert (stopped.value.why, (await journal.get("r")).state) == (f"the workflow's code {way}", Status.SUSPENDED)
     assert (await journal.run(leaves, id="r"), calls["first"]) == (2, 1)

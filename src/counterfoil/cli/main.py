@@ -43,7 +43,7 @@ from counterfoil.cli.outcomes import CodeError, Exit, as_object, exit_of
 from counterfoil.cli.view import view
 from counterfoil.core.integrity import Anchor
 from counterfoil.engine.system import System
-from counterfoil.errors import CounterfoilError, RunStoppedError
+from counterfoil.errors import CounterfoilError
 from counterfoil.journal import DEFAULT_URL, VERSION
 
 P = ParamSpec("P")
@@ -106,7 +106,7 @@ def run(options: Options, /, **given: Any) -> Exit:
             ground = _ground(options, run_id, given)
             return await drive(journal, ground, lambda: journal.run(call, id=run_id, tags=tags_of(given["tags"])))
 
-    return _driven(run_id, work())
+    return asyncio.run(work())
 
 
 @cli.command()
@@ -132,7 +132,7 @@ def resume(options: Options, /, **given: Any) -> Exit:
                 journal, ground, lambda: journal.resume(run_id, function, who="command line", why=given["why"])
             )
 
-    return _driven(run_id, work())
+    return asyncio.run(work())
 
 
 @cli.command("list")
@@ -281,14 +281,6 @@ def _ground(options: Options, run_id: str, given: dict[str, Any]) -> Ground:
         quiet=given["quiet"],
         with_traceback=options.with_traceback,
     )
-
-
-def _driven(run_id: str, work: Coroutine[Any, Any, Exit]) -> Exit:
-    """Run it in an event loop; a workflow's own sys.exit ends the run's process, not the run."""
-    try:
-        return asyncio.run(work)
-    except SystemExit as error:
-        raise RunStoppedError(run=run_id, why=f"the workflow's code called sys.exit({error.code!r})") from error
 
 
 def _tell(options: Options, error: CounterfoilError) -> Exit:

@@ -221,7 +221,7 @@ class Driver:
             failed = failed_verdict(self._head.run, recorder.state.steps[key], error)
             return await self._pause(recorder, mismatch_verdict(self._head.run, left) if left else failed)
         if not isinstance(error, Exception):  # not an end of the work: the interpreter or a caller wants out
-            return await self._leave(recorder, RunStoppedError(run=self._head.run, why=type(error).__name__), error)
+            return await self._leave(recorder, RunStoppedError(run=self._head.run, why=_way_out(error)), error)
         if isinstance(error, CallError | DeclarationError | SecretError | ValueFormError):
             return await self._pause(recorder, needs_code(error))
         if attempt.cursor.is_replaying:  # the record goes on: what failed is this place, not the work
@@ -291,6 +291,13 @@ class _Ended(msgspec.Struct, frozen=True):
 
     value: Any
     error: BaseException | None
+
+
+def _way_out(error: BaseException) -> str:
+    """What a body did that is no end of the work."""
+    if isinstance(error, SystemExit):
+        return f"the workflow's code called sys.exit({error.code!r})"
+    return f"the workflow's code was left by {type(error).__name__}"
 
 
 async def _contained(body: Coroutine[Any, Any, Any]) -> _Ended:
