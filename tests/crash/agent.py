@@ -26,7 +26,7 @@ class Outside:
     """The world beyond the process: it counts the calls that reach it, and some of them end the process."""
 
     tally: Tally
-    deaths: frozenset[str]  # "before tool 5", "in tool 5", "in call 2", "exit in tool 5"
+    deaths: frozenset[str]  # "before tool 5", "in tool 5", "in call 2", "exit in tool 5", "exit after tool 5"
     calls = 0
 
     def call(self, name: str) -> None:
@@ -37,7 +37,11 @@ class Outside:
         self.tally.mark(name)
         if self.deaths & {f"in {name}", f"in call {self.calls}"}:
             kill()
-        if f"exit in {name}" in self.deaths:
+        self.pass_by(f"in {name}")
+
+    def pass_by(self, place: str) -> None:
+        """The process comes to this place, and may end there by itself."""
+        if f"exit {place}" in self.deaths:
             os._exit(HARD_EXIT)
 
 
@@ -102,6 +106,7 @@ async def chain(ctx: Context, steps: list[str], *, is_async: bool) -> str:
         kind, name = step.split()
         named = ctx.with_options(name=name)
         answer = await (named.model if kind == "model" else named.step)(function, step)
+        outside.pass_by(f"after {step}")
     return answer
 
 

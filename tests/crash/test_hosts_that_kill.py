@@ -61,3 +61,22 @@ def test_a_paused_run_completes_once_the_cause_is_mended(poisoned):
     paused, ended = poisoned.go_on("resume")
     assert ended == paused.completed(POISONED, "tool 5 was called")
     assert ended.calls == {"model 1": 1, "model 2": 1, "model 3": 1, "model 4": 1, "tool 5": 5}
+
+
+@pytest.mark.parametrize(
+    ("poison", "calls", "unknown"),
+    [
+        ("in model 1", 3, 3),
+        ("in tool 1", 4, 3),  # the first try leaves no trace: a tool's intent is not awaited in a first attempt
+        ("after model 1", 1, 0),  # the code between the steps ends the process: after progress, then three times
+        ("after tool 1", 1, 0),
+    ],
+)
+def test_a_run_is_paused_wherever_it_ends_the_process(place, poison, calls, unknown):
+    step = poison.split(" ", 1)[1]
+    how = {"steps": [step], "is_async": False, "deaths": [f"exit {poison}"]}
+    while place.start("follow", how).code == HARD_EXIT:
+        pass
+    paused = place.look()
+    assert (paused.state, paused.reason) == ("paused", "crash_limit")
+    assert (paused.calls, paused.unknown) == ({step: calls}, [step] * unknown)

@@ -88,7 +88,7 @@ class Attempt:
         self._sealed_calls = 0
         self._has_reads = False
         self._intent: Awaitable[None] | None = None  # of the step under way, written but not waited for
-        self._careful = recorder.state.attempt > 1  # the one before may have died in a step
+        self._careful = recorder.epoch > 1  # the owner before may have died in a step, and before its first record
 
     # --- calls ---
 

@@ -26,7 +26,7 @@ class Recorder:
     def __init__(self, store: Store, system: System, scrubber: Scrubber, *, head: Head, state: RunState) -> None:
         self.state = state
         self._store, self._system, self._scrubber = store, system, scrubber
-        self._run, self._epoch = head.run, head.epoch
+        self._run, self.epoch = head.run, head.epoch
         self._durable, self._hash = head.seq, head.hash
         self._status: Status | None = head.status
         self._queued: list[Record] = []
@@ -51,7 +51,7 @@ class Recorder:
             step=step,
             attempt=self.attempt,
             try_number=try_number,
-            epoch=self._epoch,
+            epoch=self.epoch,
             incarnation=self.state.incarnation,
             contract=contract,
         )
@@ -82,7 +82,7 @@ class Recorder:
         return self._store.append(
             Append(
                 run=self._run,
-                epoch=self._epoch,
+                epoch=self.epoch,
                 expected=expected,
                 records=records,
                 now=self.state.updated,
