@@ -1,5 +1,7 @@
 """What can't work is refused where it is declared, and options never change what they are not given for."""
 
+import decimal
+
 import pytest
 
 from counterfoil import Context, Retry, RunPausedError, bind, model, step, workflow
@@ -324,3 +326,54 @@ async def test_the_contract_is_the_declared_version_or_a_digest_of_the_signature
         await journal.run(only_step(lambda ctx: ctx.step(steps[-1], 1)), id=function.__name__)
         contracts.append((await journal.events(function.__name__))[2].envelope.contract)
     assert (contracts == [version, version], contracts[0] == contracts[1]) == (version is not None, version is not None)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"version": 2},
+        {"name": 5},
+        {"name": "a\ud800"},
+        {"worst_cost_usd": "0.2"},
+        {"retry": 3},
+        {"on_unknown": "Pause"},
+        {"timeout": "5"},
+    ],
+)
+async def test_an_option_of_a_wrong_type_is_refused_before_it_is_recorded(journal, option):
+    with pytest.raises(DeclarationError):
+        step(**option)(two)
+    with pytest.raises(RunPausedError, match="declaration_invalid"):
+        await journal.run(only_step(lambda ctx: ctx.with_options(**option).step(two, 1)), id="r")
+    assert [event.type for event in await journal.events("r")] == ["run_started", "attempt_started", "run_paused"]
+
+
+async def test_a_cost_given_as_a_decimal_is_recorded_as_a_number(journal):
+    priced = model(worst_cost_usd=decimal.Decimal("0.2"))(two)
+    await journal.run(only_step(lambda ctx: ctx.model(priced, 1)), id="r")
+    assert (await journal.events("r"))[2].body.worst_cost_usd == 0.2
+
+
+@pytest.mark.parametrize("named", [{"version": 3}, {"name": 5}, {"name": "a\n"}, {"aliases": (7,)}])
+def test_a_workflow_is_named_by_printable_text(named):
+    async def unnamed(ctx: Context) -> None:
+        """Never declared."""
+
+    with pytest.raises(DeclarationError, match="printable"):
+        workflow(**named)(unnamed)
+
+
+@pytest.mark.parametrize("builtin", [max, dict])
+async def test_a_builtin_without_visible_parameters_is_refused_as_a_step(journal, builtin):
+    with pytest.raises(RunPausedError, match="declaration_invalid"):
+        await journal.run(only_step(lambda ctx: ctx.step(builtin, [1])))
+
+
+async def test_an_object_that_cannot_be_hashed_can_be_a_step(journal):
+    class Adder:
+        __hash__ = None
+
+        def __call__(self, number: int) -> int:
+            return number + 1
+
+    assert await journal.run(only_step(lambda ctx: ctx.step(Adder(), 1))) == 2

@@ -37,7 +37,7 @@ class StepOptions(TypedDict, total=False):
     version: str | None
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a step is carried out. They stand on the decorator or on `ctx.with_options`; the call's win."""
 
     name: str | None = None
@@ -61,6 +61,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def retry_policy(self) -> Retry:
         """The policy, or the default one."""
         return self.retry or DEFAULT
+
+
+def options_of(given: StepOptions) -> Options:
+    """Options as they may be recorded. Raises DeclarationError for one of a wrong type, before it is in a journal."""
+    try:
+        options = msgspec.convert(given, Options)
+    except msgspec.ValidationError as error:
+        raise DeclarationError(name="an option", problem=str(error), fix="The docstring of `step` has them.") from None
+    for text in (options.name, options.version):
+        if text is not None and not text.isprintable():
+            raise DeclarationError(name=ascii(text), problem="it can't be printed", fix="Use printable characters.")
+    return options
 
 
 NO_OPTIONS = Options()
@@ -107,9 +119,9 @@ class Definition:
 
     def __init__(self, function: Callable[..., Any], kind: str, options: Options) -> None:
         self.function, self.kind, self.options = function, kind, options
-        self.form = Form(function)
         self.is_async = inspect.iscoroutinefunction(function)
         self.name = str(options.name or getattr(function, "__name__", type(function).__name__))
+        self.form = _form(function, self.name)
         self.contract = options.version or self.form.contract()
         _check(self, options)
 
@@ -126,6 +138,14 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(function, localns=dict(closure))
     except (NameError, TypeError, AttributeError):
         return {}
+
+
+def _form(function: Callable[..., Any], name: str) -> Form:
+    try:
+        return Form(function)
+    except ValueError as error:
+        fix = "Write a function around it, with named parameters."
+        raise DeclarationError(name=name, problem=f"its parameters can't be seen: {error}", fix=fix) from None
 
 
 def _check(definition: Definition, options: Options) -> None:
@@ -246,7 +266,10 @@ def definition_of(function: Any, kind: str, options: Options) -> Definition:
             name=declared.name, problem="a workflow is no step", fix="Call it as `await workflow(ctx, ...)`."
         )
     naming = Options(name=options.name) if getattr(function, "__name__", "") == "<lambda>" else Options()
-    return _definition(function, kind, naming)
+    try:
+        return _definition(function, kind, naming)
+    except TypeError:  # an object that can be called, but not hashed
+        return Definition(function, kind, naming)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -11,7 +11,17 @@ from counterfoil.core.clock import after, as_datetime, as_instant
 from counterfoil.core.codec import Secret
 from counterfoil.core.scrub import Scrubber
 from counterfoil.engine.attempt import Attempt
-from counterfoil.engine.calls import ATTRIBUTE, MODEL, NO_OPTIONS, TOOL, Call, Options, StepOptions, bound_call
+from counterfoil.engine.calls import (
+    ATTRIBUTE,
+    MODEL,
+    NO_OPTIONS,
+    TOOL,
+    Call,
+    Options,
+    StepOptions,
+    bound_call,
+    options_of,
+)
 from counterfoil.engine.definitions import CurrentStep, Workflow, current_run, current_step
 from counterfoil.engine.system import System
 from counterfoil.errors import NestedStepError, NotInRunError, SecretError
@@ -123,7 +133,7 @@ class Context:
 
     def with_options(self, **options: Unpack[StepOptions]) -> Self:
         """A view of this context whose calls have these options; they win over the decorator's. Records nothing."""
-        given = Options(**options).over(self._options)
+        given = options_of(options).over(self._options)
         return type(self)(self._attempt, self._system, log=self._log, options=given)
 
     async def perform(self, kind: str, call: Call[Any]) -> Any:

@@ -14,7 +14,18 @@ from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 import msgspec
 
-from counterfoil.engine.calls import ATTRIBUTE, MODEL, TOOL, Call, Definition, Form, Options, StepOptions, hints_of
+from counterfoil.engine.calls import (
+    ATTRIBUTE,
+    MODEL,
+    TOOL,
+    Call,
+    Definition,
+    Form,
+    Options,
+    StepOptions,
+    hints_of,
+    options_of,
+)
 from counterfoil.errors import DeclarationError, DuplicateWorkflowError, NestedStepError, SyncStepCalledError
 
 P = ParamSpec("P")
@@ -50,7 +61,7 @@ current_step: ContextVar[CurrentStep | None] = ContextVar("counterfoil_step", de
 def step(function: F, /) -> F: ...
 @overload
 def step(**options: Unpack[StepOptions]) -> Callable[[F], F]: ...
-def step(function: Any = None, /, **options: Any) -> Any:
+def step(function: Any = None, /, **options: Unpack[StepOptions]) -> Any:
     """Declare a function whose outcome is recorded once per call in a run.
 
     `retry` bounds the tries (default: 5, only for failures that may pass by themselves); `timeout` is in seconds, per
@@ -68,7 +79,7 @@ def step(function: Any = None, /, **options: Any) -> Any:
 def model(function: F, /) -> F: ...
 @overload
 def model(**options: Unpack[StepOptions]) -> Callable[[F], F]: ...
-def model(function: Any = None, /, **options: Any) -> Any:
+def model(function: Any = None, /, **options: Unpack[StepOptions]) -> Any:
     """Declare a paid model call: as `step`, and the intent is on disk before the call can leave.
 
     `worst_cost_usd` bounds what one try can cost; a try whose outcome is lost is recorded with it.
@@ -76,8 +87,8 @@ def model(function: Any = None, /, **options: Any) -> Any:
     return _decorate(function, MODEL, options)
 
 
-def _decorate(function: Any, kind: str, options: dict[str, Any]) -> Any:
-    settings = Options(**options)
+def _decorate(function: Any, kind: str, options: StepOptions) -> Any:
+    settings = options_of(options)
     if function is None:
         return lambda inner: _wrap(inner, kind, settings)
     return _wrap(function, kind, settings)
@@ -163,6 +174,9 @@ def workflow(
 
 def _declared(function: W, *, name: str | None, aliases: tuple[str, ...], version: str | None) -> W:
     _check_workflow(function)
+    for text in (name, version, *aliases):
+        if text is not None and not (type(text) is str and text.isprintable()):
+            raise DeclarationError(name=ascii(text), problem="it is no printable text", fix="Give a printable string.")
     declared = Workflow(function, name=name, aliases=aliases, version=version)
     names = (declared.name, *aliases)
     for each in names:
