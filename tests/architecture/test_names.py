@@ -49,10 +49,6 @@ def _pieces(name: str) -> set[str]:
 
 def _public_names(tree: ast.Module | ast.ClassDef) -> list[str]:
     """Functions and classes of a module, and the methods of those classes."""
-    public = [
-        node
-        for node in tree.body
-        if isinstance(node, DEFINITIONS) and not node.name.startswith("_")
-    ]
+    public = [node for node in tree.body if isinstance(node, DEFINITIONS) and not node.name.startswith("_")]
     classes = [node for node in public if isinstance(node, ast.ClassDef)]
     return [node.name for node in public] + [n for node in classes for n in _public_names(node)]

@@ -11,9 +11,7 @@ FORBIDDEN_CALLS = re.compile(
     r"(datetime\.)?datetime\.(now|utcnow)|(datetime\.)?date\.today|time\.time(_ns)?"
     r"|uuid\.uuid[14]|os\.urandom|(random|secrets)\.\w+"
 )
-FORBIDDEN_IMPORTS = re.compile(
-    r"time\.time(_ns)?|uuid\.uuid[14]|os\.urandom|(random|secrets)(\.\w+)?"
-)
+FORBIDDEN_IMPORTS = re.compile(r"time\.time(_ns)?|uuid\.uuid[14]|os\.urandom|(random|secrets)(\.\w+)?")
 NAIVE_BY_NATURE = {"utcnow", "utcfromtimestamp", "today"}
 TAKES_ZONE = {"now": 1, "fromtimestamp": 2, "datetime": 8}  # at which position the zone stands
 

@@ -8,6 +8,7 @@ import math
 import uuid
 import zoneinfo
 from typing import Any
+from unittest import mock
 
 import pydantic
 import pytest
@@ -71,6 +72,24 @@ class Model(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(populate_by_name=True)
 
 
+class Loop(pydantic.BaseModel):
+    inner: object = None
+
+
+class Unsure(pydantic.BaseModel):
+    answer: int = 1
+
+    @pydantic.field_serializer("answer")
+    def said(self, _: int) -> int:
+        raise LookupError("no answer")
+
+
+@dataclasses.dataclass
+class Half:
+    given: int
+    never_set: int = dataclasses.field(init=False)
+
+
 class Lossy(pydantic.BaseModel):
     kept: int
     lost: int = pydantic.Field(default=0, exclude=True)
@@ -119,6 +138,31 @@ def test_a_json_value_comes_back_as_it_was_without_a_type(value):
     assert same(back, value)
     assert same(codec.decode(encoded.raw, None, annotated=False, where="it"), value)
     assert not encoded.annotated
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_longer_than_python_spells_comes_back(sign):
+    assert codec.record(sign * 10**5000, Any, where="it")[1] == sign * 10**5000
+
+
+def looped() -> Loop:
+    loop = Loop()
+    loop.inner = loop
+    return loop
+
+
+@pytest.mark.parametrize(
+    "value", [looped(), Loop(inner=object()), Unsure(), Half(1)], ids=lambda each: type(each).__name__
+)
+def test_a_value_whose_own_code_fails_is_refused_by_path_and_type(value):
+    with pytest.raises(NotStorableError, match="asked for its parts, it raised") as caught:
+        codec.record({"it": [value]}, dict[str, list[type(value)]], where="x")
+    assert (caught.value.path, caught.value.type) == ("$.it[0]", type(value).__name__)
+
+
+def test_an_object_that_answers_to_everything_is_refused():
+    with pytest.raises(NotStorableError):
+        codec.encode(mock.MagicMock(), where="it")
 
 
 def test_nan_comes_back_as_nan():
