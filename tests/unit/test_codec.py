@@ -151,9 +151,10 @@ def looped() -> Loop:
     return loop
 
 
-@pytest.mark.parametrize(
-    "value", [looped(), Loop(inner=object()), Unsure(), Half(1)], ids=lambda each: type(each).__name__
-)
+UNREADABLE = [looped(), Loop(inner=object()), Unsure(), Half(1)]
+
+
+@pytest.mark.parametrize("value", UNREADABLE, ids=["loop", "any object", "serializer", "unset field"])
 def test_a_value_whose_own_code_fails_is_refused_by_path_and_type(value):
     with pytest.raises(NotStorableError, match="asked for its parts, it raised") as caught:
         codec.record({"it": [value]}, dict[str, list[type(value)]], where="x")

@@ -7,7 +7,7 @@ result is decoded and compared at the moment it is recorded, so that what the co
 
 Released form: JSON, in which an object with the key "$" is a tagged value.
 
-    {"$": "int", "v": "9007199254740993"}    an integer beyond 2**53 - 1
+    {"$": "int", "v": "9007199254740993"}    an integer beyond 2**53 - 1; in hexadecimal, "0x...", beyond 2048 bits
     {"$": "float", "v": "nan"}               nan, inf, -inf
     {"$": "str", "v": "<hex>"}               text with lone surrogates, UTF-8 with surrogatepass
     {"$": "dict", "v": {...}}                a dictionary that itself has the key "$"
@@ -31,6 +31,7 @@ from counterfoil.core.canonical import digest
 from counterfoil.errors import NotReadableError, NotStorableError
 
 SAFE_INTEGER = 2**53 - 1
+DECIMAL_BITS_MAX = 2048  # longer ones take Python long to spell, or are refused
 DEPTH_MAX = 200
 PATH_PARTS_MAX = 20
 TAG, VALUE = "$", "v"
@@ -101,7 +102,13 @@ class _Walk:
             return self._items(value, depth + 1)
         if type(value) is dict:
             return self._object(value, depth + 1)
-        return self._typed(value, depth + 1)
+        try:
+            return self._typed(value, depth + 1)
+        except _RefusedError:
+            raise
+        except Exception as error:
+            reason = f"asked for its parts, it raised {error!r}"
+            raise _RefusedError(value, reason, "Return a value that can be read.") from error
 
     def _items(self, value: list[Any], depth: int) -> list[Any]:
         out = []
@@ -130,7 +137,7 @@ class _Walk:
         if type(value) is datetime and (value.tzinfo is None or type(value.tzinfo) is timezone):
             return {TAG: "datetime", VALUE: value.isoformat()}
         self.annotated = True
-        if hasattr(value, "get_secret_value"):  # pydantic's: never written, and so never a result
+        if hasattr(type(value), "get_secret_value"):  # pydantic's: never written, and so never a result
             return {TAG: "secret", VALUE: ""}
         if isinstance(value, enum.Enum):
             return self.plain(value.value, depth)
@@ -164,7 +171,9 @@ def text_from_hex(hexadecimal: str) -> str:
 
 
 def _integer(value: int) -> Any:
-    return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else {TAG: "int", VALUE: str(value)}
+    if -SAFE_INTEGER <= value <= SAFE_INTEGER:
+        return value
+    return {TAG: "int", VALUE: str(value) if value.bit_length() <= DECIMAL_BITS_MAX else hex(value)}
 
 
 def _number(value: float) -> Any:
@@ -280,7 +289,7 @@ def _untag(plain: Any) -> Any:
 
 
 _UNTAG: dict[str, Callable[[Any], Any]] = {
-    "int": int,
+    "int": lambda text: int(text, 0),
     "float": float,
     "str": text_from_hex,
     "dict": lambda inner: {key: _untag(item) for key, item in inner.items()},
