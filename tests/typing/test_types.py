@@ -8,13 +8,17 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PROGRAMS = Path(sys.executable).parent
+
+Check: TypeAlias = Callable[[Path, Path], set[int]]
 
 
 def mypy(file: Path, folder: Path) -> set[int]:
@@ -26,7 +30,7 @@ def mypy(file: Path, folder: Path) -> set[int]:
 def basedpyright(file: Path, folder: Path) -> set[int]:
     settings = {"include": [str(file)], "extraPaths": [str(ROOT / "src")], "typeCheckingMode": "strict"}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [PROGRAMS / "basedpyright", "--outputjson", "--pythonpath", sys.executable, "--project", folder]
+    command = [str(PROGRAMS / "basedpyright"), "--outputjson", "--pythonpath", sys.executable, "--project", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     found = json.loads(done.stdout)["generalDiagnostics"]
     return {each["range"]["start"]["line"] + 1 for each in found if each["severity"] == "error"}
@@ -43,11 +47,11 @@ def planted(file: Path) -> set[int]:
 
 
 @pytest.mark.parametrize("check", [mypy, basedpyright])
-def test_every_stated_type_is_inferred(tmp_path, check):
+def test_every_stated_type_is_inferred(tmp_path: Path, check: Check) -> None:
     assert check(HERE / "accepted.py", tmp_path) == set()
 
 
 @pytest.mark.parametrize("check", [mypy, basedpyright])
-def test_wrong_calls_are_reported_where_they_stand(tmp_path, check):
-    file = shutil.copy(HERE / "refused.txt", tmp_path / "refused.py")
+def test_wrong_calls_are_reported_where_they_stand(tmp_path: Path, check: Check) -> None:
+    file = Path(shutil.copy(HERE / "refused.txt", tmp_path / "refused.py"))
     assert check(file, tmp_path) == planted(file)
