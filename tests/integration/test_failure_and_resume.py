@@ -247,3 +247,15 @@ async def test_a_workflow_result_that_can_not_be_recorded_pauses_the_run_by_its_
 
     with pytest.raises(RunPausedError, match=r"not_storable.*\$\.a\[1\]"):
         await journal.run(odd, id="r")
+
+
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+async def test_a_failure_that_cannot_say_what_it_is_pauses_the_run(journal, calls):
+    for _ in range(2):
+        with pytest.raises(RunPausedError, match="try 1: SilentError: SilentError"):
+            await journal.run(five_of(calls, [SilentError("x")]), id="r")
+    assert calls == {"s1": 1, "s2": 1, "s3": 1}

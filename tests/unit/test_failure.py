@@ -1,9 +1,11 @@
 # ruff: noqa: N818, BLE001, SIM115 - the exceptions under test
 """A recorded exception comes back as the same class with the same arguments, or as a stand-in."""
 
+import importlib.machinery
 import json
 import sys
 import traceback
+import types
 import urllib.error
 
 import pytest
@@ -178,6 +180,29 @@ def test_notes_are_kept():
 
 def test_a_text_that_raises_does_not_hide_the_failure():
     assert to_record(BadText()).message == "BadText"
+
+
+class Unreducible(FileNotFoundError):
+    def __reduce__(self):
+        raise RuntimeError("no parts")
+
+
+def test_a_file_error_that_cannot_be_pickled_is_recorded_all_the_same():
+    error = Unreducible(2, "No such file or directory", "/nowhere")
+    assert facts_of(rebuild(to_record(error))) == facts_of(error)
+
+
+@pytest.mark.parametrize(("spec", "name"), [(None, "agent"), (importlib.machinery.ModuleSpec("a.b", None), "a.b")])
+def test_an_exception_of_the_program_that_is_run_has_the_name_that_others_load_it_by(monkeypatch, *, spec, name):
+    main = types.ModuleType("__main__")
+    main.__file__, main.__spec__, main.Own = (
+        "/here/agent.py",
+        spec,
+        type("Own", (Exception,), {"__module__": "__main__"}),
+    )
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    record = to_record(main.Own("x"))
+    assert (record.type, type(rebuild(record))) == (f"{name}:Own", main.Own)
 
 
 def test_a_traceback_is_kept_for_the_reader():

@@ -89,6 +89,16 @@ def test_no_try_follows_the_last_one(policy, tried):
     assert next_try(policy, TimeoutError(), tried=tried, first=0, now=0) is None
 
 
+class Mute(Exception):  # noqa: N818
+    @property
+    def code(self) -> int:
+        raise RuntimeError("no code")
+
+
+def test_a_failure_that_cannot_tell_its_status_is_final():
+    assert next_try(DEFAULT, Mute(), tried=1, first=0, now=0) is None
+
+
 def test_a_final_failure_has_no_next_try():
     assert next_try(DEFAULT, ValueError(), tried=1, first=0, now=0) is None
 

@@ -9,6 +9,7 @@ gives no exception of the same text, RecordedError stands in, live as on replay.
 import builtins
 import sys
 import traceback
+from pathlib import PurePath
 from typing import Any
 
 from counterfoil.core import codec
@@ -21,8 +22,8 @@ TRACEBACK_CHARACTERS_MAX = 4000
 def to_record(error: Exception) -> ErrorRecord:
     """The record of an exception. Attributes that can't be recorded are left out."""
     return ErrorRecord(
-        type=f"{type(error).__module__}:{type(error).__qualname__}",
-        message=_message(error),
+        type=f"{_stable(type(error).__module__)}:{type(error).__qualname__}",
+        message=text_of(error),
         args=_values(_arguments(error)),
         attributes=_attributes(error),
         traceback=printable(_traceback(error)),
@@ -40,7 +41,7 @@ def rebuild(record: ErrorRecord) -> Exception:
     kind = _loaded_class(record.type)
     if kind is not None:
         error = _build(kind, record)
-        if error is not None and _message(error) == record.message:
+        if error is not None and text_of(error) == record.message:
             return error
     return RecordedError(type=short_type(record), message=record.message)
 
@@ -72,16 +73,29 @@ def _decoded(value: Value) -> Any:
 
 def _loaded_class(type_: str) -> type[Exception] | None:
     module, _, path = type_.partition(":")
-    found: Any = builtins if module == "builtins" else sys.modules.get(module)
+    name = "__main__" if module == _stable("__main__") else module
+    found: Any = builtins if module == "builtins" else sys.modules.get(name)
     for name in path.split("."):
         found = getattr(found, name, None)
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
+def _stable(module: str) -> str:
+    """A module's name in every process: the file that is run as `__main__` here is loaded by its name elsewhere."""
+    if module != "__main__":
+        return module
+    main = sys.modules.get(module)
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return str(spec.name)
+    return PurePath(file).stem if file else module
+
+
 def _arguments(error: Exception) -> list[Any]:
     """What makes the exception: an OSError with a file's name does not show all of it in `args`."""
-    reduced = error.__reduce__() if isinstance(error, OSError) and error.filename is not None else ()
-    return list(reduced[1] if len(reduced) > 1 else error.args)
+    if isinstance(error, OSError) and error.filename is not None:
+        return list(OSError.__reduce__(error)[1])
+    return list(error.args)
 
 
 def _attributes(error: Exception) -> Value:
@@ -103,7 +117,8 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _message(error: Exception) -> str:
+def text_of(error: BaseException) -> str:
+    """What the exception says, or its class's name if it can't say it."""
     try:
         return printable(str(error))
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything

@@ -61,7 +61,10 @@ def is_transient(error: BaseException) -> bool:
 def http_status(error: BaseException) -> int | None:
     """The HTTP status an exception carries, as the common clients name it."""
     for name in ("status_code", "code"):
-        status = getattr(error, name, None)
+        try:
+            status = getattr(error, name, None)
+        except Exception:  # noqa: BLE001 - a foreign property may raise anything
+            status = None
         if type(status) is int and status in HTTP_STATUSES:
             return status
     return None

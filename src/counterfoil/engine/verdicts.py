@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from counterfoil.core import failure
 from counterfoil.core.replay import Mismatch, Operation, describe
 from counterfoil.core.state import RunState, StepState, StepStatus
 from counterfoil.errors import CounterfoilError, InputMismatchError, MismatchError, StepMismatchError, UnfinishedError
@@ -77,7 +78,7 @@ def failed_verdict(run: str, step: StepState, error: BaseException) -> Verdict:
     return Verdict(
         reason="step_failed",
         step=step.key,
-        detail=f"step {step.key} ({_named(step)}), try {step.try_number}: {type(error).__name__}: {error}",
+        detail=f"step {step.key} ({_named(step)}), try {step.try_number}: {_raised(error)}",
         next=f"Mend the cause, then `counterfoil resume {run}` tries that one step again.",
         cause=error,
     )
@@ -87,10 +88,14 @@ def replay_failed_verdict(run: str, error: Exception) -> Verdict:
     """The verdict for code that raised before it came to the end of the record."""
     return Verdict(
         reason="replay_failed",
-        detail=f"the code raised before it came to the end of the record: {type(error).__name__}: {error}",
+        detail=f"the code raised before it came to the end of the record: {_raised(error)}",
         next=f"Mend what is missing here, then `counterfoil resume {run}`.",
         cause=error,
     )
+
+
+def _raised(error: BaseException) -> str:
+    return f"{type(error).__name__}: {failure.text_of(error)}"
 
 
 def _named(step: StepState) -> str:
