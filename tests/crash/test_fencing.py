@@ -14,6 +14,7 @@ import counterfoil
 from counterfoil import Context, RunStoppedError, workflow
 from counterfoil.core import events
 from counterfoil.core.events import LateReport, OutcomeUnknown, Record, StepSucceeded
+from counterfoil.engine import liveness
 from counterfoil.store import Head, Message
 from counterfoil.stores.sqlite import SqliteStore
 from counterfoil.testing.clock import START, ManualSystem
@@ -76,6 +77,38 @@ async def told(path: Path, *, has_lapsed: bool) -> Story:
         result = await journal.resume(RUN, pays)
         rest = list(await journal.events(RUN)), await journal.store.inbox(RUN)
     return Story(taken, refused, inbox, result, charge.calls, *rest)
+
+
+class SlowSystem(ManualSystem):
+    """Its lease lapses when it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize("renew", [liveness.Lease.renew, lambda _: None], ids=["renewed too late", "not renewed"])
+def test_an_owner_whose_lease_lapsed_meanwhile_starts_no_effect(tmp_path, renew):
+    charge, system = Charge(), SlowSystem()
+    journal = counterfoil.open(SqliteStore(tmp_path / "runs.db"), system=system)
+
+    @workflow(name=f"lapsed_{id(renew)}")
+    async def rests(ctx: Context) -> str:
+        await journal.store.take(RUN, "another", now=START + AN_HOUR)
+        system.seconds = 60.0
+        await asyncio.to_thread(renew, await journal._drives.lease())
+        return await ctx.step(charge.pay)
+
+    async def driven() -> None:
+        async with journal:
+            await journal.run(rests, id=RUN)
+
+    with pytest.raises(RunStoppedError):
+        asyncio.run(driven())
+    assert charge.calls == 0
 
 
 def test_the_late_outcome_changes_nothing(story):

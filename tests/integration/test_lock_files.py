@@ -63,6 +63,14 @@ def test_looking_at_our_own_lock_does_not_drop_it(tmp_path):
     assert said.stdout == "False\n"
 
 
+def test_our_own_lock_is_known_by_any_path(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    lock = LockFile(tmp_path / "real", "own")
+    assert not is_dead(tmp_path / "link", worker("own"), "here")
+    lock.release()
+
+
 def test_old_files_of_dead_workers_are_swept_and_no_others(tmp_path, holder):
     for name in ("old", "young"):
         (tmp_path / name).touch()

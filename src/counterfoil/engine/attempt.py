@@ -69,7 +69,7 @@ class Attempt:
     """The live state of one pass. Lives and dies with its driver."""
 
     def __init__(
-        self, run: str, recorder: Recorder, *, system: System, scrubber: Scrubber, is_sure: Callable[[], bool]
+        self, run: str, recorder: Recorder, *, system: System, scrubber: Scrubber, stretch: Callable[[], int]
     ) -> None:
         self.run = run
         self.recorder = recorder
@@ -81,7 +81,8 @@ class Attempt:
         self.in_step = False
         self.interrupted = False  # the body was told to end, so what it returns is no result
         self.raised: list[tuple[BaseException, str]] = []  # exceptions handed to the body, with their steps
-        self._system, self.scrubber, self._is_sure = system, scrubber, is_sure
+        self._system, self.scrubber = system, scrubber
+        self._stretch, self._held_since = stretch, stretch()
         self._ordinal = 0
         self._under_way: str | None = None
         self._replayed = 0
@@ -229,9 +230,12 @@ class Attempt:
 
         Reads are on disk first (J3).
         """
-        if not self._is_sure():
+        stretch = self._stretch()
+        if not stretch:
             self.stopped = RunStoppedError(run=self.run, why="the lease could not be renewed in time")
             self._end()
+        if stretch != self._held_since:  # the run may have been taken meanwhile: the store is asked first
+            self._careful, self._held_since = True, stretch
         body = StepIntended(
             kind=operation.kind,
             name=operation.name,

@@ -79,7 +79,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     scrubber: Scrubber
     library: str  # version
     worker: str
-    is_sure: Callable[[], bool]  # whether our lease surely holds
+    stretch: Callable[[], int]  # which unbroken stretch of our lease this is; 0 if it may have lapsed
 
 
 class Driver:
@@ -158,7 +158,7 @@ class Driver:
     async def _run(self, recorder: Recorder) -> Any:
         around = self._around
         attempt = Attempt(
-            self._head.run, recorder, system=around.system, scrubber=around.scrubber, is_sure=around.is_sure
+            self._head.run, recorder, system=around.system, scrubber=around.scrubber, stretch=around.stretch
         )
         self._attempt = attempt
         try:

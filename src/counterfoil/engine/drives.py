@@ -131,7 +131,7 @@ class Drives:
             scrubber=self._scrubber,
             library=self._library,
             worker=lease.worker,
-            is_sure=lambda: lease.is_sure,
+            stretch=lambda: lease.stretch,
         )
 
 

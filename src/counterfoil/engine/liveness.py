@@ -20,8 +20,9 @@ LEASE_SECONDS = 30.0
 RENEWALS_PER_LEASE = 3
 LOCK_FILE_KEPT_SECONDS = 86_400
 
-_held: set[Path] = set()
-"""Locks of this process: it must never probe them, since closing any descriptor of a file drops the lock."""
+_held: set[str] = set()
+"""Workers of this process, by whatever path their locks are found: it must never probe those, since closing any
+descriptor of a file drops the lock."""
 
 
 class LockFile:
@@ -30,14 +31,14 @@ class LockFile:
     def __init__(self, folder: Path, worker: str) -> None:
         self._path = folder / worker
         self._descriptor = _created(self._path)
-        _held.add(self._path)
+        _held.add(worker)
         fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
         """Let go and leave nothing behind."""
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
-        _held.discard(self._path)
+        _held.discard(self._path.name)
         with contextlib.suppress(OSError):  # others may be in it
             self._path.parent.rmdir()
 
@@ -76,7 +77,7 @@ def sweep(folder: Path, *, older_than: float) -> None:
 
 def _is_free(path: Path) -> bool:
     """Whether nobody holds the lock. Probed by a shared one, so that two probes don't take each other for the owner."""
-    if path in _held:
+    if path.name in _held:
         return False
     try:
         descriptor = os.open(path, os.O_RDONLY)
@@ -99,7 +100,7 @@ class Lease:
         self._store, self._system = store, system
         self._lock = _locked(store, self.worker)
         self._ended = threading.Event()
-        self._deadline = 0.0
+        self._deadline, self._stretch = 0.0, 1
 
     async def begin(self) -> None:
         """Enlist, and start to renew."""
@@ -110,12 +111,15 @@ class Lease:
             sweep(self._store.locks, older_than=now / SECOND - LOCK_FILE_KEPT_SECONDS)
         await self._store.enlist(Worker(id=self.worker, host=self._system.host, until=until))
         self._deadline = begun + LEASE_SECONDS
-        threading.Thread(target=self._renew, name="counterfoil-lease", daemon=True).start()
+        threading.Thread(target=self._keep, name="counterfoil-lease", daemon=True).start()
 
     @property
-    def is_sure(self) -> bool:
-        """Whether nobody else can have taken our runs because of time. When it is not, no new effect may start."""
-        return self._system.monotonic() < self._deadline
+    def stretch(self) -> int:
+        """Which unbroken stretch of the lease this is, from 1. Between two of them others may have taken our runs.
+
+        0 when the lease may have lapsed: then no new effect may start.
+        """
+        return self._stretch if self._system.monotonic() < self._deadline else 0
 
     async def end(self) -> None:
         """Stop renewing, and be forgotten: the runs still owned are free for anyone."""
@@ -124,9 +128,15 @@ class Lease:
         if self._lock:
             self._lock.release()
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Move the end of the lease; a new stretch begins if it had lapsed. Raises what the store raises."""
+        begun = self._system.monotonic()
+        self._store.renew(self.worker, after(self._system.now(), LEASE_SECONDS))
+        if self._system.monotonic() >= self._deadline:
+            self._stretch += 1
+        self._deadline = begun + LEASE_SECONDS
+
+    def _keep(self) -> None:
         while not self._ended.wait(LEASE_SECONDS / RENEWALS_PER_LEASE):
-            begun = self._system.monotonic()
             with contextlib.suppress(CounterfoilError):  # tried again in time, or the deadline passes
-                self._store.renew(self.worker, after(self._system.now(), LEASE_SECONDS))
-                self._deadline = begun + LEASE_SECONDS
+                self.renew()
