@@ -1,4 +1,4 @@
-"""What the SQLite store promises beyond the port: its file outlives the process, guards itself (J1), is never misread."""
+"""What the SQLite store promises beyond the port: its file lasts, guards itself (J1), and is never misread."""
 
 import asyncio
 import contextlib

@@ -152,7 +152,7 @@ class _Server:
         self._running: dict[int, _Running] = {}  # by the pipe that the process reports through
 
     def serve(self) -> None:
-        """Until the requests end."""
+        """Until the requests end; then nothing of this is left running."""
         is_wanted = True
         while is_wanted:
             ready, _, _ = select.select([self._requests, *self._running], [], [], self._seconds_left())
@@ -163,6 +163,8 @@ class _Server:
             now = time.monotonic()
             self._kill([each for each in self._running.values() if each.deadline and each.deadline <= now])
         self._kill(list(self._running.values()))
+        for each in self._running.values():
+            os.waitpid(each.process, 0)
 
     def _take_requests(self) -> bool:
         chunk = os.read(self._requests, CHUNK_BYTES)
