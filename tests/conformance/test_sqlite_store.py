@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sqlite3
 import stat
 
 import apsw
@@ -89,6 +90,13 @@ def test_an_event_is_never_removed(file):
     before = file.execute("SELECT * FROM events").fetchall()
     with pytest.raises(apsw.ConstraintError, match="never removed"):
         file.execute("DELETE FROM events WHERE seq = 1")
+    assert file.execute("SELECT * FROM events").fetchall() == before
+
+
+def test_an_event_is_never_replaced(path, file):
+    before = file.execute("SELECT * FROM events").fetchall()
+    with contextlib.closing(sqlite3.connect(path)) as theirs, pytest.raises(sqlite3.IntegrityError, match="replaced"):
+        theirs.execute("INSERT OR REPLACE INTO events SELECT id, run, seq, prev, 1, 2, 3, 4, 5 FROM events")
     assert file.execute("SELECT * FROM events").fetchall() == before
 
 

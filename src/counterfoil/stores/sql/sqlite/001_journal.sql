@@ -28,6 +28,9 @@ CREATE TABLE events (
     body       BLOB,
     hash       BLOB NOT NULL
 );
+-- INSERT OR REPLACE removes without asking the triggers below, unless recursive_triggers is on.
+CREATE TRIGGER events_are_new BEFORE INSERT ON events WHEN NEW.id <= (SELECT max(id) FROM events)
+BEGIN SELECT RAISE(ABORT, 'events are never replaced'); END;
 CREATE TRIGGER events_are_kept BEFORE DELETE ON events
 BEGIN SELECT RAISE(ABORT, 'events are never removed'); END;
 CREATE TRIGGER events_are_fixed BEFORE UPDATE ON events
