@@ -28,6 +28,11 @@ async def reveal_in_the_body(ctx: Context) -> str:
     return reveal(Secret("ANY_NAME"))
 
 
+@counterfoil.workflow
+async def read_the_clock_in_a_thread(ctx: Context) -> str:
+    return (await asyncio.to_thread(ctx.now)).isoformat()
+
+
 async def ended(workflow) -> object:
     async with counterfoil.open("memory://") as journal:
         JOURNALS.append(journal)
@@ -48,3 +53,7 @@ def test_a_secret_revealed_in_the_body_pauses_the_run(monkeypatch):
 
 def test_a_workflow_result_that_cannot_be_recorded_pauses_the_run():
     assert asyncio.run(ended(return_a_set)) == "not_storable"
+
+
+def test_a_context_call_from_a_thread_pauses_the_run():
+    assert asyncio.run(ended(read_the_clock_in_a_thread)) == "concurrent_call"

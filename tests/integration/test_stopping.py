@@ -3,11 +3,15 @@
 import asyncio
 import logging
 import threading
+from collections.abc import Awaitable
 
 import pytest
 
+import counterfoil
 from counterfoil import Context, RunPausedError, RunStoppedError, Status, step, workflow
 from counterfoil.errors import CallCancelledError, ConcurrentCallError
+from counterfoil.store import Append
+from counterfoil.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +55,41 @@ async def test_cancelling_the_caller_leaves_the_run_going(journal, gate, calls):
     gate.free.set()
     assert await journal.run(three, id="r") == [1, "through", 2]
     assert (calls, gate.count) == ({"first": 1, "last": 1}, 1)
+
+
+class SlowDisk(MemoryStore):
+    """Writes an intent alone only when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.free = asyncio.Event(), asyncio.Event()
+
+    def append(self, append: Append) -> Awaitable[None]:
+        return asyncio.ensure_future(self._slowly(append)) if len(append.records) < 3 else super().append(append)
+
+    async def _slowly(self, append: Append) -> None:
+        self.begun.set()
+        await self.free.wait()
+        await super().append(append)
+
+
+async def test_a_step_that_has_ended_keeps_its_outcome_when_the_stop_comes_before_its_intent_is_on_disk(gate):
+    @workflow
+    async def one(ctx: Context) -> str:
+        return await ctx.step(gate.pass_through) + await ctx.step(gate.pass_through)
+
+    disk = SlowDisk()
+    async with counterfoil.open(disk) as journal:
+        run = asyncio.create_task(journal.run(one, id="r"))
+        await disk.begun.wait()
+        gate.free.set()
+        await asyncio.sleep(0)
+        stopped = asyncio.create_task(journal.stop("told to"))
+        asyncio.get_running_loop().call_later(0.01, disk.free.set)
+        await stopped
+        with pytest.raises(RunStoppedError):
+            await run
+        assert "step_succeeded" in [event.type for event in await journal.events("r")]
 
 
 async def test_a_caller_that_times_out_leaves_the_run_going(journal, gate, calls):

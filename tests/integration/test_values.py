@@ -316,3 +316,28 @@ async def test_a_wait_that_came_due_while_no_process_was_there_is_over_at_once(d
     async with desk.open() as journal:
         assert await journal.run(waits, id="r") == "over"
     assert len(desk.system.waits) == 1
+
+
+async def test_an_annotation_that_cannot_be_resolved_costs_the_others_nothing(memory_desk):
+    async def visit(client: "OnlyForTypeCheckers") -> City:  # noqa: F821 - as under TYPE_CHECKING
+        return City("Oslo")
+
+    @workflow
+    async def visited(ctx: Context) -> City:
+        return await ctx.with_options(opaque=("client",)).step(visit, None)
+
+    async with memory_desk.open() as journal:
+        assert await journal.run(visited) == City("Oslo")
+
+
+async def test_an_input_that_no_longer_fits_the_signature_pauses_until_it_does(memory_desk):
+    def declared(source: str) -> Any:
+        names = {"Context": Context, "workflow": workflow, "__name__": __name__}
+        exec(f"@workflow\nasync def visit(ctx: Context, {source}) -> str:\n    return {source[0]}", names)
+        return names["visit"]
+
+    async with memory_desk.open() as journal:
+        await journal.start(declared("a: str"), "Oslo", id="r")
+        with pytest.raises(RunPausedError, match="not_readable"):
+            await journal.resume("r", declared("b: str"))
+        assert await journal.resume("r", declared("a: str, b: int = 2")) == "Oslo"

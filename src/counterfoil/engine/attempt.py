@@ -203,13 +203,9 @@ class Attempt:
         begun = time.perf_counter_ns()
         self.in_step = True
         try:
-            value = await self._called(bound, operation, try_number)
-        except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
-            value = _Failed(error, _microseconds(begun))
+            value = await self._settled(bound, operation, try_number)
         finally:
             self.in_step = False
-        if self._intent:
-            await self._written(self._intent)
         if type(value) is _Failed:
             return value
         where = f"the result of {operation.name}"
@@ -224,6 +220,17 @@ class Attempt:
         if noted is body:
             return back
         return self._decoded(bound, bytes(noted.result), annotated=encoded.annotated)  # a secret was taken out
+
+    async def _settled(self, bound: Bound, operation: Operation, try_number: int) -> Any:
+        """What the function returned or raised, when its intent is on disk, if that was written alone."""
+        begun = time.perf_counter_ns()
+        try:
+            value = await self._called(bound, operation, try_number)
+        except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
+            value = _Failed(error, _microseconds(begun))
+        if self._intent:
+            await self._written(self._intent)
+        return value
 
     async def _intend(self, bound: Bound, operation: Operation, try_number: int) -> None:
         """Write the intent: before the call for a model call or if a lost try pauses, soon for other steps (J4).
@@ -374,7 +381,7 @@ class Attempt:
         outer = current_step.get()
         if outer is not None:
             raise NestedStepError(inner=what, outer=outer.name)
-        if asyncio.current_task() is not self.task:
+        if _current_task() is not self.task:
             raise ConcurrentCallError(what=what, how="from another task than the workflow's own")
         if self._under_way is not None:
             raise ConcurrentCallError(what=what, how=f"while {self._under_way} was under way")
@@ -403,6 +410,13 @@ async def _made(bound: Bound) -> Any:
         return await bound.function(*bound.args, **bound.kwargs)
     value = await threads.run(lambda: bound.function(*bound.args, **bound.kwargs))
     return await value if isinstance(value, Awaitable) else value
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # a thread without a loop
+        return None
 
 
 class _Failed(msgspec.Struct, frozen=True):

@@ -4,11 +4,12 @@ Whatever the user gave (a function, a method, a partial, a bound call) is reduce
 the same call are the same record.
 """
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypedDict, TypeVar, cast, get_type_hints
 
 import msgspec
@@ -21,6 +22,8 @@ R_co = TypeVar("R_co", covariant=True)
 ATTRIBUTE = "__counterfoil__"
 TOOL, MODEL = "tool", "model"
 UNSET: Any = object()
+UNRESOLVED = (NameError, TypeError, AttributeError)
+"""What an annotation raises that can't be resolved."""
 OnUnknown = Literal["repeat", "pause"]
 
 
@@ -136,8 +139,18 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     closure = inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
     try:
         return get_type_hints(function, localns=dict(closure))
-    except (NameError, TypeError, AttributeError):
-        return {}
+    except UNRESOLVED:
+        return _hints_one_by_one(function, closure)
+
+
+def _hints_one_by_one(function: Callable[..., Any], closure: Mapping[str, Any]) -> dict[str, Any]:
+    """One name that is imported for type checkers only must not cost the result its type."""
+    found: dict[str, Any] = {}
+    for name, annotation in getattr(function, "__annotations__", {}).items():
+        alone = types.SimpleNamespace(__annotations__={name: annotation})
+        with contextlib.suppress(*UNRESOLVED):
+            found |= get_type_hints(alone, globalns=getattr(function, "__globals__", {}), localns=dict(closure))
+    return found
 
 
 def _form(function: Callable[..., Any], name: str) -> Form:

@@ -184,7 +184,7 @@ class Driver:
         variables.run(current_run.set, context)
         variables.run(current_step.set, None)
         body = _contained(self._workflow.function(context, **arguments))
-        attempt.task = asyncio.get_running_loop().create_task(body, context=variables)
+        attempt.task = asyncio.Task(body, context=variables)  # not by the loop: its factory may begin it at once
         if self._stop_asked:
             attempt.stop(self._stop_asked)
         await asyncio.wait({attempt.task, attempt.abandoned}, return_when=asyncio.FIRST_COMPLETED)
@@ -324,6 +324,10 @@ def arguments_of(workflow: Workflow, recorded: events.Value) -> dict[str, Any]:
     """The workflow's arguments by name, built from the recorded input as the annotations say."""
     where = f"the input of {workflow.name}"
     plain = codec.decode(bytes(recorded), None, annotated=False, where=where)
+    try:
+        workflow.form.bind((), plain)
+    except TypeError as error:
+        raise NotReadableError(where=where, type=str(workflow.form.signature), reason=str(error)) from None
     return {
         name: codec.convert(value, workflow.hints.get(name, Any), where=f"{where}, {name}")
         for name, value in plain.items()

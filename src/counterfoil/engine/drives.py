@@ -87,7 +87,7 @@ class Drives:
             finally:
                 del self._drives[head.run]
 
-        task = asyncio.create_task(driven(), name=f"counterfoil {head.run}")
+        task = asyncio.Task(driven(), name=f"counterfoil {head.run}")  # begins after this, on any loop
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # its caller may have left
         self._drives[head.run] = _Drive(driver, task)
         return task
