@@ -32,6 +32,7 @@ from counterfoil.engine.system import System
 from counterfoil.errors import (
     IdInvalidError,
     InputInvalidError,
+    JournalDamagedError,
     NotReadableError,
     NotStorableError,
     RunConflictError,
@@ -125,7 +126,7 @@ class Journal:
     def __init__(self, store: Store, scrubber: Scrubber, system: System) -> None:
         self.store = store
         self._scrubber, self._system = scrubber, system
-        self._drives = Drives(store, system, scrubber, library=VERSION)
+        self._drives = Drives(store, system, scrubber, release=VERSION)
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -243,8 +244,11 @@ class Journal:
 
     async def events(self, id: str) -> Sequence[Event]:
         """All events of a run, in order. Raises RunNotFoundError, JournalUnreadableError."""
-        await self.head(id)
-        return [events.read(record, id) for record in await self.store.read(id)]
+        row = await self.head(id)
+        records = await self.store.read(id)
+        if not records:
+            raise JournalDamagedError(run=id, seq=row.seq, problem="the run's row names it, and it is not there")
+        return [events.read(record, id) for record in records]
 
     async def verify(self, id: str, *, anchors: Sequence[Anchor] = ()) -> queries.Verification:
         """Check a run's chain, sequence and transitions. `anchors` are heads that were kept outside the store."""

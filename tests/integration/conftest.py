@@ -18,7 +18,7 @@ from counterfoil.stores.memory import MemoryStore
 from counterfoil.stores.sqlite import SqliteStore
 from counterfoil.testing.clock import ManualSystem
 
-NOT_COMPARED = {"duration", "traceback", "worker", "host", "process", "library", "version"}
+NOT_COMPARED = {"duration", "traceback", "worker", "host", "process", "release", "version"}
 """Diagnostics that differ between two runs of the same work."""
 
 

@@ -83,7 +83,7 @@ def _about(seen: RunView) -> Iterator[tuple[str, str | Text]]:
         yield "owner", f"worker {head.owner}"
     for each in seen.passes:
         known = f"  {count(each.recorded, 'outcome')} recorded before" if each.number > 1 else ""
-        made_by = f"process {each.started.process}, {each.started.library}"
+        made_by = f"process {each.started.process}, {each.started.release}"
         yield f"attempt {each.number}", f"{moment(each.event.time)}  {made_by}{known}"
 
 

@@ -91,7 +91,7 @@ class AttemptStarted(Body, frozen=True):
     worker: Diagnostic[str | None] = None
     host: Diagnostic[str | None] = None
     process: Diagnostic[int | None] = None
-    library: Diagnostic[str | None] = None
+    release: Diagnostic[str | None] = None  # of this package, and of Python
     version: Diagnostic[str | None] = None
 
 

@@ -77,7 +77,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     store: Store
     system: System
     scrubber: Scrubber
-    library: str  # version
+    release: str  # version
     worker: str
     stretch: Callable[[], int]  # which unbroken stretch of our lease this is; 0 if it may have lapsed
 
@@ -136,7 +136,7 @@ class Driver:
                 worker=around.worker,
                 host=around.system.host,
                 process=around.system.process,
-                library=f"counterfoil {around.library}, Python {platform.python_version()}",
+                release=f"counterfoil {around.release}, Python {platform.python_version()}",
                 version=self._workflow.version,
             )
         )

@@ -36,8 +36,8 @@ class _Drive(msgspec.Struct, frozen=True):
 class Drives:
     """The runs driven here, and the lease that covers them."""
 
-    def __init__(self, store: Store, system: System, scrubber: Scrubber, *, library: str) -> None:
-        self._store, self._system, self._scrubber, self._library = store, system, scrubber, library
+    def __init__(self, store: Store, system: System, scrubber: Scrubber, *, release: str) -> None:
+        self._store, self._system, self._scrubber, self._release = store, system, scrubber, release
         self._lease: Lease | None = None
         self._leasing, self._taking = asyncio.Lock(), asyncio.Lock()
         self._drives: dict[str, _Drive] = {}
@@ -129,7 +129,7 @@ class Drives:
             store=self._store,
             system=self._system,
             scrubber=self._scrubber,
-            library=self._library,
+            release=self._release,
             worker=lease.worker,
             stretch=lambda: lease.stretch,
         )
