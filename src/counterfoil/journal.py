@@ -243,11 +243,11 @@ class Journal:
         return [Run(self, head, known_workflow(head.workflow)) for head in await self.store.heads(query)]
 
     async def events(self, id: str) -> Sequence[Event]:
-        """All events of a run, in order. Raises RunNotFoundError, JournalUnreadableError."""
+        """All events of a run, in order. Raises RunNotFoundError, JournalDamagedError, JournalUnreadableError."""
         row = await self.head(id)
         records = await self.store.read(id)
-        if not records:
-            raise JournalDamagedError(run=id, seq=row.seq, problem="the run's row names it, and it is not there")
+        if not records or records[0].seq:
+            raise JournalDamagedError(run=id, seq=row.seq, problem="the events that lead to it are not there")
         return [events.read(record, id) for record in records]
 
     async def verify(self, id: str, *, anchors: Sequence[Anchor] = ()) -> queries.Verification:

@@ -135,3 +135,19 @@ def test_all_runs_are_verified_without_an_id(bought):
 def test_expect_needs_an_id(bought):
     head = bought.look("head", "b-1").out.strip()
     assert bought.look("verify", "--expect", head).code == 64
+
+
+@pytest.mark.parametrize(
+    ("sql", "looks"),
+    [
+        ("UPDATE events SET prev = id WHERE seq = 1", [("verify",), ("verify", "b-1")]),
+        ("UPDATE runs SET tags = 'x'", [("verify",), ("list",), ("show", "b-1"), ("head", "b-1")]),
+        ("UPDATE runs SET status = 'x'", [("verify",), ("list",), ("show", "b-1"), ("head", "b-1")]),
+        ("UPDATE runs SET head_id = 99", [("verify",), ("show", "b-1"), ("events", "b-1")]),
+        ("DELETE FROM events", [("verify",), ("show", "b-1"), ("events", "b-1")]),
+    ],
+)
+def test_damage_to_a_run_is_damage_and_no_bug_of_ours(bought, forge, sql, looks):
+    forge(sql)
+    assert {bought.look(*words).code for words in looks} == {9}
+    assert bought("run", bought.shop("buy"), "--id", "b-1", *PEAR).code == 9

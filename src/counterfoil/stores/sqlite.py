@@ -27,6 +27,7 @@ from counterfoil.core.state import Status
 from counterfoil.errors import (
     CounterfoilError,
     IllegalTransitionError,
+    JournalDamagedError,
     NotAStoreError,
     RunNotFoundError,
     RunOwnedError,
@@ -50,7 +51,7 @@ _WALK = """
 WITH RECURSIVE walk(id, prev) AS (
     SELECT e.id, e.prev FROM runs AS r CROSS JOIN events AS e ON e.id = r.head_id WHERE r.key = ?
     UNION ALL
-    SELECT e.id, e.prev FROM walk AS w CROSS JOIN events AS e ON e.id = w.prev)
+    SELECT e.id, e.prev FROM walk AS w CROSS JOIN events AS e ON e.id = w.prev AND e.id < w.id)
 SELECT e.seq, CAST(e.envelope AS BLOB), CAST(e.commitment AS BLOB), CAST(e.salt AS BLOB),
        CAST(e.body AS BLOB), CAST(e.hash AS BLOB)
   FROM walk CROSS JOIN events AS e ON e.id = walk.id
@@ -454,8 +455,12 @@ def _head(db: apsw.Connection, run: str) -> Head | None:
 
 def _as_head(row: Any) -> Head:
     run, number, workflow, status, reason, tags, epoch, owner, seq, hash_, created, updated = row
+    try:
+        known, labels = Status(status), _tags(tags)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise JournalDamagedError(run=run, seq=seq, problem=f"its run's row can't be read: {error}") from error
     return Head(
-        run=run, number=number, workflow=workflow, status=Status(status), reason=reason, tags=_tags(tags), epoch=epoch,
+        run=run, number=number, workflow=workflow, status=known, reason=reason, tags=labels, epoch=epoch,
         owner=owner, seq=seq, hash=hash_, created=created, updated=updated,
     )  # fmt: skip
 
