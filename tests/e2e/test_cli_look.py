@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from unittest import mock
 
 import pytest
@@ -186,3 +187,32 @@ def test_a_bug_of_ours_is_told_without_a_traceback(kept):
         ended, asked = kept.look("list"), kept.look("list", "--traceback")
     assert (ended.code, ended.err.splitlines()[0]) == (70, "error[internal]: RuntimeError: oh")
     assert ("Traceback" in ended.err, "Traceback" in asked.err) == (False, True)
+
+
+def test_an_encoding_that_lacks_characters_changes_no_json(folder):
+    folder.environment["PYTHONIOENCODING"] = "ascii"
+    ended = folder("run", folder.shop("buy"), "--id", "b-1", "--input", '{"item": "péar"}')
+    shown = folder("events", "b-1", "--json")
+    assert (ended.code, shown.code, shown.objects[0]["body"]["input"]["item"]) == (0, 0, "péar")
+    assert folder("show", "b-1").code == 0
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_that_cannot_be_written_is_no_bug_of_ours(folder, stream):
+    command = [
+        sys.executable,
+        "-m",
+        "counterfoil",
+        "run",
+        folder.shop("buy"),
+        "--input",
+        '{"item": "pear"}',
+        "--id",
+        "b",
+    ]
+    with open("/dev/full", "w") as full:
+        others = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: full}
+        done = subprocess.run(command, cwd=folder.path, env=folder.environment, check=False, text=True, **others)
+    assert done.returncode == {"stdout": 141, "stderr": 0}[stream]
+    assert (done.stderr or "").count("can't be written") == (stream == "stdout")
+    assert folder.events("b")[-1].type == "run_completed"

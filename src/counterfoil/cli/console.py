@@ -3,6 +3,8 @@
 A reader of the results who went away ends the command quietly; one of standard error is no reason to end a run.
 """
 
+import codecs
+import io
 import json
 import os
 import sys
@@ -15,10 +17,20 @@ class ReaderGoneError(Exception):
 
 
 def open_missing() -> None:
-    """Give a process that was started without standard output or error a place that swallows what is written."""
-    for name in ("stdout", "stderr"):
+    """Give a process without one of the standard streams an empty one; let standard output take any character."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as we live
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for as long as we live
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        codecs.register_error("json", _as_in_json)
+        sys.stdout.reconfigure(errors="json")
+
+
+def _as_in_json(error: UnicodeError) -> tuple[str, int]:
+    """What an encoding lacks, spelled so that JSON stays JSON."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def put(text: str) -> None:
@@ -26,8 +38,10 @@ def put(text: str) -> None:
     try:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere
+        if not isinstance(error, BrokenPipeError):
+            say(f"standard output can't be written: {error.strerror}")
         raise ReaderGoneError from None
 
 
@@ -41,7 +55,7 @@ def say(text: str) -> None:
     try:
         sys.stderr.write(shown(text) + "\n")
         sys.stderr.flush()
-    except BrokenPipeError:
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
