@@ -65,7 +65,9 @@ class SlowDisk(MemoryStore):
         self.begun, self.free = asyncio.Event(), asyncio.Event()
 
     def append(self, append: Append) -> Awaitable[None]:
-        return asyncio.ensure_future(self._slowly(append)) if len(append.records) < 3 else super().append(append)
+        if len(append.records) >= 3:
+            return super().append(append)
+        return asyncio.shield(asyncio.ensure_future(self._slowly(append)))
 
     async def _slowly(self, append: Append) -> None:
         self.begun.set()

@@ -218,6 +218,7 @@ class LateReport(Body, frozen=True):
 
     type = "late_report"
     event: Diagnostic[str | None] = None  # type of the event it wanted to append
+    of_step: Diagnostic[str | None] = None
     from_epoch: Diagnostic[int | None] = None
     report: Diagnostic[Value] = NONE
     who: Diagnostic[str | None] = None

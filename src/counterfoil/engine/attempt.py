@@ -88,7 +88,7 @@ class Attempt:
         self._replayed = 0
         self._sealed_calls = 0
         self._has_reads = False
-        self._intent: Awaitable[None] | None = None  # of the step under way, written but not waited for
+        self._intent: asyncio.Future[None] | None = None  # of the step under way, written but not waited for
         self._careful = recorder.epoch > 1  # the owner before may have died in a step, and before its first record
 
     # --- calls ---
@@ -203,7 +203,9 @@ class Attempt:
         begun = time.perf_counter_ns()
         self.in_step = True
         try:
-            value = await self._settled(bound, operation, try_number)
+            value = await self._called(bound, operation, try_number)
+        except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
+            value = _Failed(error, _microseconds(begun))
         finally:
             self.in_step = False
         if type(value) is _Failed:
@@ -220,17 +222,6 @@ class Attempt:
         if noted is body:
             return back
         return self._decoded(bound, bytes(noted.result), annotated=encoded.annotated)  # a secret was taken out
-
-    async def _settled(self, bound: Bound, operation: Operation, try_number: int) -> Any:
-        """What the function returned or raised, when its intent is on disk, if that was written alone."""
-        begun = time.perf_counter_ns()
-        try:
-            value = await self._called(bound, operation, try_number)
-        except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
-            value = _Failed(error, _microseconds(begun))
-        if self._intent:
-            await self._written(self._intent)
-        return value
 
     async def _intend(self, bound: Bound, operation: Operation, try_number: int) -> None:
         """Write the intent: before the call for a model call or if a lost try pauses, soon for other steps (J4).
@@ -281,7 +272,7 @@ class Attempt:
     def _write_intent(self) -> None:
         if self.recorder.has_queued:
             written = asyncio.ensure_future(self.recorder.flush())
-            written.add_done_callback(lambda done: done.exception())  # asked for when the step has ended
+            written.add_done_callback(lambda done: done.exception())  # asked for when the outcome fails too
             self._intent = written
 
     async def _record_failure(
@@ -323,9 +314,14 @@ class Attempt:
         try:
             await written
         except CounterfoilError as error:
-            self.stopped = self.stopped or RunStoppedError(run=self.run, why=str(error))
-            self.stopped.__cause__ = error
+            cause = self._intent_error() or error
+            self.stopped = self.stopped or RunStoppedError(run=self.run, why=str(cause))
+            self.stopped.__cause__ = cause
             self._end()
+
+    def _intent_error(self) -> BaseException | None:
+        """Why the intent was not written, if it was on its way before the append that failed: the true cause."""
+        return self._intent.exception() if self._intent and self._intent.done() else None
 
     # --- the replaying side ---
 
@@ -364,7 +360,9 @@ class Attempt:
     def _operation(self, bound: Bound, kind: str) -> Operation:
         name = bound.options.name or bound.definition.name
         raw = codec.encode(bound.input, where=f"the input of {name}").raw
-        return Operation(key=self._next_key(), kind=kind, name=name, input=self.scrubber.raw(raw))
+        return Operation(
+            key=self._next_key(), kind=kind, name=self.scrubber.text(name), input=self.scrubber.raw(raw)
+        )
 
     def _next_key(self) -> str:
         key = step_key(ROOT, self._ordinal)

@@ -260,6 +260,7 @@ class Driver:
         around, last = self._around, recorder.last
         report = LateReport(
             event=last.type if last else None,
+            of_step=recorder.last_step,
             from_epoch=self._head.epoch,
             report=as_value(events.encode(last)) if last else events.NONE,
             who=around.worker,

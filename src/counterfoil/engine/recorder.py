@@ -32,6 +32,7 @@ class Recorder:
         self._queued: list[Record] = []
         self.attempt = 0
         self.last: Body | None = None
+        self.last_step: str | None = None
 
     @property
     def has_queued(self) -> bool:
@@ -58,7 +59,7 @@ class Recorder:
         record, body = self._sealed(envelope, body)
         self.state.apply(Event(envelope, body, record.hash))
         self._queued.append(record)
-        self._hash, self.last = record.hash, body
+        self._hash, self.last, self.last_step = record.hash, body, step
         return body
 
     def flush(
