@@ -280,7 +280,7 @@ class Journal:
         declared = workflow_of(call.function)
         run = self._checked_id(id_)
         tags = self._checked_tags(declared, tags or {})
-        raw = self._scrubber.raw(_input_of(declared, call))
+        raw = self._scrubber.raw(self._input_of(declared, call))
         now = self._system.now()
         body = RunStarted(workflow=declared.name, input=as_value(raw), version=declared.version, tags=tags)
         record = first_record(run, body, now=now, system=self._system, scrubber=self._scrubber)
@@ -290,6 +290,13 @@ class Journal:
         if not is_new:
             await self._check_same(head, declared, raw)
         return head, record if is_new else None
+
+    def _input_of(self, declared: Workflow, call: Call[Any]) -> bytes:
+        try:
+            return _input_of(declared, call)
+        except InputInvalidError as error:  # it may quote the input
+            reason = self._scrubber.text(error.reason)
+            raise InputInvalidError(name=error.name, signature=error.signature, reason=reason) from None
 
     def _checked_id(self, id_: str | None) -> str:
         run = check_run_id(id_) if id_ is not None else self._system.new_id()

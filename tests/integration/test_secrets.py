@@ -4,6 +4,7 @@ import asyncio
 import logging
 import traceback
 from pathlib import Path
+from typing import Literal
 
 import pydantic
 import pytest
@@ -204,6 +205,34 @@ async def test_a_secret_in_an_unfitting_input_is_not_in_the_error(memory_desk, m
         with pytest.raises(InputInvalidError) as caught:
             await journal.run(takes, "plain-secret")  # type: ignore[arg-type] - the case under test
     assert "plain-secret" not in f"{caught.value} {caught.value.facts} {caught.value.hint}"
+
+
+async def test_a_secret_quoted_by_the_refusal_of_an_input_is_not_in_the_error(memory_desk, monkeypatch):
+    monkeypatch.setenv("API_KEY", "plain-secret")
+
+    @workflow
+    async def takes(ctx: Context, colour: Literal["red"]) -> str:
+        return colour
+
+    async with memory_desk.open(secrets=["API_KEY"]) as journal:
+        with pytest.raises(InputInvalidError, match=r"\[secret API_KEY\]") as caught:
+            await journal.run(takes, "plain-secret")  # type: ignore[arg-type] - the case under test
+    assert "plain-secret" not in f"{caught.value} {caught.value.facts} {caught.value.hint}"
+
+
+async def test_a_step_whose_name_holds_a_secret_is_known_on_replay(memory_desk, monkeypatch, calls):
+    monkeypatch.setenv("API_KEY", "postgres")
+    first, last = calls.function("query_postgres", 1), calls.function("last", KeyError("x"), 2)
+
+    @workflow
+    async def queries(ctx: Context) -> list[int]:
+        return [await ctx.step(first), await ctx.step(last)]
+
+    async with memory_desk.open(secrets=["API_KEY"]) as journal:
+        with pytest.raises(RunPausedError, match="step_failed"):
+            await journal.run(queries, id="r")
+        assert await journal.resume("r") == [1, 2]
+    assert calls == {"query_postgres": 1, "last": 2}
 
 
 # --- the log ---

@@ -58,6 +58,10 @@ def test_a_secret_in_text_with_a_lone_surrogate_is_replaced():
     assert codec.decode(raw, None, annotated=False, where="it") == "x\ud800[secret K0]"
 
 
+def test_a_secret_that_is_no_unicode_is_replaced():
+    assert scrubbed(["a \udcff\udcfe raw b", "c"], "\udcff\udcfe raw") == ["a [secret K0] b", "c"]
+
+
 def test_a_secret_in_a_dictionary_with_our_mark_is_replaced():
     value = {"$": "hunter2", "hunter2": 1, "b": {"$": "str", "v": "zz"}, "c": {"$": "dict", "v": ["hunter2"]}}
     assert scrubbed(value, "hunter2") == {

@@ -31,9 +31,10 @@ class Scrubber:
             raise SecretError(name=name, problem=f"is missing or has fewer than {SECRET_CHARACTERS_MIN} characters")
         if (value, f"[secret {name}]") in self._texts:
             return
-        for form in dict.fromkeys((value, repr(value)[1:-1], ascii(value)[1:-1], _quoted(value).decode())):
+        quoted = _quoted(value).decode("utf-8", "surrogatepass")
+        for form in dict.fromkeys((value, repr(value)[1:-1], ascii(value)[1:-1], quoted)):
             self._texts.append((form, f"[secret {name}]"))
-            self._needles += [_quoted(form), form.encode().hex().encode()]
+            self._needles += [_quoted(form), text_to_hex(form).encode()]
         self._texts.sort(key=lambda pair: -len(pair[0]))  # one may be a part of another
 
     def raw(self, encoded: bytes) -> bytes:
@@ -65,5 +66,8 @@ class Scrubber:
 
 
 def _quoted(text: str) -> bytes:
-    """As it stands inside a JSON string."""
-    return msgspec.json.encode(text)[1:-1]
+    """As it stands inside a JSON string; text with lone surrogates never does."""
+    try:
+        return msgspec.json.encode(text)[1:-1]
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
