@@ -126,6 +126,7 @@ class Definition:
         self.name = str(options.name or getattr(function, "__name__", type(function).__name__))
         self.form = _form(function, self.name)
         self.contract = options.version or self.form.contract()
+        self.is_method = self.form.first in {"self", "cls"} and "." in _path_of(function).rpartition("<locals>.")[2]
         _check(self, options)
 
     @functools.cached_property
@@ -223,18 +224,14 @@ def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
         args, function = (receiver, *args), cast("types.MethodType", function).__func__
     definition = definition_of(function, kind, options)
     settled = options.over(definition.options)
-    _check_options(definition, options)
+    if options is not NO_OPTIONS:
+        _check_options(definition, options)
     named = _bound_by_name(definition, args, kwargs)
-    opaque = {*settled.opaque, *_receivers(definition, receiver)}
-    return Bound(
-        definition,
-        settled,
-        _plain(call.function, definition),
-        call.args,
-        call.kwargs,
-        {name: value for name, value in named.items() if name not in opaque},
-        {name: type(value).__qualname__ for name, value in named.items() if name in opaque},
-    )
+    hidden = set(settled.opaque)
+    if receiver is not None or definition.is_method:  # a method's own object is opaque by itself
+        hidden.add(str(definition.form.first))
+    opaque = {name: type(named.pop(name)).__qualname__ for name in sorted(hidden)}
+    return Bound(definition, settled, _plain(call.function, definition), call.args, call.kwargs, named, opaque)
 
 
 def _bound_by_name(definition: Definition, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -245,13 +242,8 @@ def _bound_by_name(definition: Definition, args: tuple[Any, ...], kwargs: dict[s
         raise InputInvalidError(name=definition.name, signature=signature, reason=str(error)) from None
 
 
-def _receivers(definition: Definition, receiver: object) -> set[str]:
-    """The name of a method's own object: opaque by itself."""
-    path = definition.function.__qualname__ if inspect.isfunction(definition.function) else ""
-    is_method = receiver is not None or (
-        definition.form.first in {"self", "cls"} and "." in path.rpartition("<locals>.")[2]
-    )
-    return {definition.form.first} if is_method and definition.form.first else set()
+def _path_of(function: Callable[..., Any]) -> str:
+    return function.__qualname__ if inspect.isfunction(function) else ""
 
 
 def _plain(function: Any, definition: Definition) -> Callable[..., Any]:
