@@ -213,12 +213,12 @@ class Journal:
         """
         head = await self.head(id)
         declared = workflow_of(workflow) if workflow else known_workflow(head.workflow)
+        if workflow and declared and head.workflow not in {declared.name, *declared.aliases}:
+            raise RunConflictError(run=id, what="workflow", recorded=head.workflow, attempted=declared.name)
         if head.status.is_final:
             return cast("R", await self._outcome(head, declared))
         if declared is None:
             raise WorkflowUnknownError(run=id, workflow=head.workflow)
-        if workflow and head.workflow not in {declared.name, *declared.aliases}:
-            raise RunConflictError(run=id, what="workflow", recorded=head.workflow, attempted=declared.name)
         task = await self._drives.take_up(id, declared, Resume(printable(who), printable(why) if why else None))
         return cast("R", await (asyncio.shield(task) if task else self._outcome(await self.head(id), declared)))
 

@@ -341,3 +341,14 @@ async def test_whoever_resumes_as_a_run_ends_gets_that_end(journal, calls):
         await journal.run(work, "q", id="r")
     assert await asyncio.gather(*(journal.resume("r") for _ in range(20))) == [["q", 3, 2]] * 20
     assert calls == {"once": 2}
+
+
+async def test_a_run_that_ended_is_not_resumed_as_another_workflow(desk, calls):
+    @workflow
+    async def other(ctx: Context, question: str) -> Order:
+        return Order(1)
+
+    async with desk.open() as journal:
+        await journal.run(counted(calls, 1), "q", id="r")
+        with pytest.raises(RunConflictError):
+            await journal.resume("r", other)
