@@ -1,6 +1,7 @@
 """Stopping: a caller may leave, a journal may close, a body may misbehave; the run is left resumable."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Awaitable
@@ -353,3 +354,23 @@ async def test_a_body_that_leaves_the_program_ends_its_own_run_only(journal, cal
         await journal.run(leaves, id="r")
     assert (stopped.value.why, (await journal.get("r")).state) == (f"the workflow's code {way}", Status.SUSPENDED)
     assert (await journal.run(leaves, id="r"), calls["first"]) == (2, 1)
+
+
+async def test_a_body_that_swallows_its_cancellation_is_left_when_the_journal_closes(desk):
+    begun = asyncio.Event()
+
+    @workflow
+    async def endless(ctx: Context) -> None:
+        while True:
+            begun.set()
+            with contextlib.suppress(BaseException):
+                await asyncio.Event().wait()
+
+    async with desk.open() as journal:
+        run = asyncio.create_task(journal.run(endless, id="r"))
+        await begun.wait()
+        await journal.close(grace=0)
+    with pytest.raises(RunStoppedError):
+        await run
+    async with desk.open() as journal:
+        assert (await journal.get("r")).state == Status.SUSPENDED

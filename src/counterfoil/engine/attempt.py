@@ -173,6 +173,11 @@ class Attempt:
         if self.task:
             self.task.cancel()
 
+    def abandon(self) -> None:
+        """Wait no longer for a body that swallows its end."""
+        if not self.abandoned.done():
+            self.abandoned.set_result(None)
+
     def _end(self) -> NoReturn:
         self.interrupted = True
         raise Halted
@@ -360,9 +365,7 @@ class Attempt:
     def _operation(self, bound: Bound, kind: str) -> Operation:
         name = bound.options.name or bound.definition.name
         raw = codec.encode(bound.input, where=f"the input of {name}").raw
-        return Operation(
-            key=self._next_key(), kind=kind, name=self.scrubber.text(name), input=self.scrubber.raw(raw)
-        )
+        return Operation(key=self._next_key(), kind=kind, name=self.scrubber.text(name), input=self.scrubber.raw(raw))
 
     def _next_key(self) -> str:
         key = step_key(ROOT, self._ordinal)
@@ -389,8 +392,7 @@ class Attempt:
         self._sealed_calls += 1
         if self._sealed_calls == 1:
             self._end()
-        if not self.abandoned.done():
-            self.abandoned.set_result(None)
+        self.abandon()
         await asyncio.get_running_loop().create_future()
 
     def _check_cancelled(self, what: str) -> None:

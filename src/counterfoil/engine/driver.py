@@ -121,6 +121,11 @@ class Driver:
         if self._attempt:
             self._attempt.cut()
 
+    def abandon(self) -> None:
+        """Leave a body that does not end when it is cut."""
+        if self._attempt:
+            self._attempt.abandon()
+
     # --- the beginning ---
 
     async def _begin(self, recorder: Recorder, resume: Resume | None) -> None:

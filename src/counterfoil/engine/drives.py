@@ -101,7 +101,11 @@ class Drives:
         for drive in drives:
             if drive.task in late:
                 drive.driver.cut()
-        await _ended(late, max(grace, CUT_SECONDS))
+        endless = await _ended(late, max(grace, CUT_SECONDS))
+        for drive in drives:
+            if drive.task in endless:
+                drive.driver.abandon()
+        await _ended(endless, CUT_SECONDS)
 
     async def close(self, why: str, *, grace: float) -> None:
         """Stop, and be no worker any more."""
