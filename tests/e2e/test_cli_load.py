@@ -83,3 +83,23 @@ def test_the_traceback_of_a_file_is_shown_when_asked_for(folder):
     write(folder, "agent.py", "def broken():\n    raise ValueError('no key')\nbroken()")
     err = folder("run", "agent.py", "--traceback").err
     assert f'File "{folder.path / "agent.py"}", line 2, in broken' in err
+
+
+TYPED = """
+from dataclasses import make_dataclass
+from counterfoil import Context, workflow
+
+Answer = make_dataclass("Answer", [{fields}])
+
+@workflow
+async def only(ctx: Context) -> Answer:
+    return Answer(1)
+"""
+
+
+def test_a_recorded_result_that_no_longer_fits_is_a_fault_of_the_code(folder):
+    write(folder, "agent.py", TYPED.format(fields='("a", int)'))
+    assert folder("run", "agent.py", "--id", "r").code == 0
+    write(folder, "agent.py", TYPED.format(fields='("b", int)'))
+    ended = folder("run", "agent.py", "--id", "r")
+    assert (ended.code, ended.err.splitlines()[1].split(":")[0]) == (65, "error[not_readable]")

@@ -13,7 +13,7 @@
 | 8 | another living process drives the run |
 | 9 | the journal is damaged, or is not the one given to `--expect` |
 | 64 | the command line or the input is wrong |
-| 65 | FILE.py can't be loaded, or has no such workflow |
+| 65 | FILE.py can't be loaded, has no such workflow, or no longer fits the recorded result |
 | 70 | a bug in counterfoil |
 | 130 | Ctrl-C (SIGINT); a run that was driven here is resumable |
 | 141 | whoever read the output went away |

@@ -13,6 +13,7 @@ from counterfoil.errors import (
     InputInvalidError,
     JournalDamagedError,
     JournalUnreadableError,
+    NotReadableError,
     RunConflictError,
     RunFailedError,
     RunNotFoundError,
@@ -40,7 +41,7 @@ class Exit(IntEnum):
     OWNED = 8  # another living process drives the run
     DAMAGED = 9  # the journal contradicts itself, or the head given to --expect
     USAGE = 64  # the command line or the input is wrong
-    CODE = 65  # FILE.py can't be loaded, or has no such workflow
+    CODE = 65  # FILE.py can't be loaded, has no such workflow, or no longer fits the recorded result
     INTERNAL = 70  # a bug in counterfoil
     INTERRUPTED = 130  # Ctrl-C (SIGINT); a run that was driven here is resumable
     BROKEN_PIPE = 141  # whoever read the output went away
@@ -97,6 +98,7 @@ _EXITS: tuple[tuple[type[CounterfoilError], Exit], ...] = (
     (CodeError, Exit.CODE),
     (WorkflowUnknownError, Exit.CODE),
     (DeclarationError, Exit.CODE),
+    (NotReadableError, Exit.CODE),
 )
 
 
