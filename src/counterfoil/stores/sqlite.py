@@ -1,20 +1,18 @@
 """The SQLite store: one file, one writer thread, group commit.
 
 Writes are collected on the event loop and cross to the writer thread as one batch, which is one transaction and one
-sync; the next batch starts when the last returns, without a timer. A write checks its guard before it changes
-anything, so a refused one fails alone and leaves no trace in the batch. Reads have a thread and a connection of their
-own. WAL with synchronous=FULL: what was acknowledged survives a kill and a power cut.
+sync; the next batch starts when the last returns, without a timer. A lone small write, on a disk that has been quick,
+is committed on the event loop itself: that takes less time than two changes of threads. A write checks its guard before
+it changes anything, so a refused one fails alone and leaves no trace in the batch. Reads have a thread and a connection
+of their own. WAL with synchronous=FULL: what was acknowledged survives a kill and a power cut.
 """
 
 import asyncio
 import contextlib
 import os
-import queue
-import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -37,6 +35,7 @@ from counterfoil.errors import (
 )
 from counterfoil.store import Append, Head, Message, NewRun, Query, Timer, Worker
 from counterfoil.stores import migrate
+from counterfoil.stores.lane import Lane
 
 T = TypeVar("T")
 APPLICATION_ID = 0x43464C31  # "CFL1" in the file's header
@@ -44,6 +43,11 @@ BUSY_TIMEOUT_MS = 30_000
 SWITCH_PAUSE_MS = 2
 CHECKPOINT_PAGES = 4000
 BATCH_WRITES_MAX = 1024
+QUICK_SECONDS = 0.002
+QUICK_COMMITS_MIN = 8
+"""After so many commits in a row that each took less than that, a lone one may be made on the event loop."""
+
+SMALL_BYTES = 65_536
 WORKER_KEPT_SECONDS = 86_400
 
 _HEADS = "SELECT key, id, workflow, status, reason, tags, epoch, owner, last_seq, head, created, updated FROM runs"
@@ -72,6 +76,7 @@ class _Acknowledgement(asyncio.Future[Any]):
 class _Write(NamedTuple):
     work: Callable[["_Transaction"], Any]
     done: _Acknowledgement
+    is_small: bool
 
 
 class _Place(NamedTuple):
@@ -91,8 +96,10 @@ class SqliteStore:
         self._closed = True
         self._waiting: list[_Write] = []
         self._busy = False
-        self._writer = _Lane(f"counterfoil-writer {self.path.name}")
-        self._reader = _Lane(f"counterfoil-reader {self.path.name}")
+        self._quick_commits = 0  # in a row
+        self._is_checkpoint_due = False
+        self._writer: Lane[apsw.Connection] = Lane(f"counterfoil-writer {self.path.name}")
+        self._reader: Lane[apsw.Connection] = Lane(f"counterfoil-reader {self.path.name}")
 
     async def open(self) -> None:
         """See Store. Makes the file, readable by its owner only, when there is none."""
@@ -127,7 +134,8 @@ class SqliteStore:
 
     def append(self, append: Append) -> Awaitable[None]:
         """See Store."""
-        return self._write(lambda tx: tx.append(append))
+        size = sum(len(record.body or b"") for record in append.records)
+        return self._write(lambda tx: tx.append(append), is_small=size <= SMALL_BYTES)
 
     async def head(self, run: str) -> Head | None:
         """See Store."""
@@ -187,13 +195,13 @@ class SqliteStore:
 
     # --- the writer ---
 
-    def _write(self, work: Callable[["_Transaction"], Any]) -> Awaitable[Any]:
+    def _write(self, work: Callable[["_Transaction"], Any], *, is_small: bool = True) -> Awaitable[Any]:
         self._check_open()
-        return self._submit(work)
+        return self._submit(work, is_small=is_small)
 
-    def _submit(self, work: Callable[["_Transaction"], Any]) -> _Acknowledgement:
+    def _submit(self, work: Callable[["_Transaction"], Any], *, is_small: bool = True) -> _Acknowledgement:
         done = _Acknowledgement(loop=self._loop)
-        self._waiting.append(_Write(work, done))
+        self._waiting.append(_Write(work, done, is_small))
         if not self._busy:
             self._busy = True
             self._loop.call_soon(self._flush)
@@ -201,7 +209,21 @@ class SqliteStore:
 
     def _flush(self) -> None:
         batch, self._waiting = self._waiting[:BATCH_WRITES_MAX], self._waiting[BATCH_WRITES_MAX:]
-        self._writer.put(lambda db: self._commit(db, batch))
+        may_be_here = len(batch) == 1 and batch[0].is_small and self._quick_commits >= QUICK_COMMITS_MIN
+        if not (may_be_here and self._writer.here(lambda db: self._commit_here(db, batch))):
+            self._writer.put(lambda db: self._commit(db, batch))
+
+    def _commit_here(self, db: apsw.Connection, batch: list[_Write]) -> bool:
+        """On the event loop. False, with nothing done, when another process is writing: that wait is for the thread."""
+        db.set_busy_timeout(0)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except apsw.Error:
+            return False
+        finally:
+            db.set_busy_timeout(BUSY_TIMEOUT_MS)
+        self._acknowledge(batch, self._committed(db, batch))
+        return True
 
     def _commit(self, db: apsw.Connection, batch: list[_Write]) -> None:
         """Runs in the writer thread."""
@@ -211,14 +233,30 @@ class SqliteStore:
 
     def _committed(self, db: apsw.Connection, batch: list[_Write]) -> list[Any]:
         """A result or an error for each write. One that can't be bound, such as a number too large, fails alone."""
+        begun = time.perf_counter()
         try:
-            return _Transaction(db, self._places, self.name).run(batch)
+            results = _Transaction(db, self._places, self.name).run(batch)
         except Exception as error:  # noqa: BLE001 - handed to the waiters, whole
             self._places.clear()
             is_shared = isinstance(error, apsw.Error) and not isinstance(error, apsw.TooBigError)
             if is_shared or len(batch) == 1:
                 return [_translated(error, self.name) if isinstance(error, apsw.Error) else error] * len(batch)
             return [self._committed(db, [write])[0] for write in batch]
+        is_quick = time.perf_counter() - begun < QUICK_SECONDS
+        self._quick_commits = self._quick_commits + 1 if is_quick else 0
+        return results
+
+    def _note_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        """After each commit: let the thread move the log into the file when it is long, never the event loop."""
+        if pages >= CHECKPOINT_PAGES and not self._is_checkpoint_due:
+            self._is_checkpoint_due = True
+            self._writer.put(self._checkpoint)
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self, db: apsw.Connection) -> None:
+        self._is_checkpoint_due = False
+        with contextlib.suppress(apsw.Error):  # a reader is in the way; the next commit asks again
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _acknowledge(self, batch: list[_Write], results: list[Any]) -> None:
         for write, result in zip(batch, results, strict=True):
@@ -253,6 +291,7 @@ class SqliteStore:
             db = apsw.Connection(str(self.path))
             try:
                 _prepare(db, self.name)
+                db.set_wal_hook(self._note_pages)  # instead of SQLite's own, which would work within a commit
             except BaseException:  # leave the file as it was, and a log that was there to whoever wrote it
                 db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, not log_is_ours)
                 db.close()
@@ -272,56 +311,6 @@ class SqliteStore:
         return db
 
 
-class _Lane:
-    """A thread with a connection, that runs what it is given, in order."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._jobs: queue.SimpleQueue[Callable[[apsw.Connection], None] | None] = queue.SimpleQueue()
-
-    async def start(self, connect: Callable[[], apsw.Connection]) -> None:
-        """Open the connection in the new thread; raises what that raises."""
-        ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(connect, ready), name=self._name, daemon=True)
-        self._thread.start()
-        await asyncio.wrap_future(ready)
-
-    def stop(self) -> None:
-        """End the thread after what was put before."""
-        self._jobs.put(None)
-        self._thread.join()
-
-    def put(self, job: Callable[[apsw.Connection], None]) -> None:
-        """Run a job that settles its own outcome."""
-        self._jobs.put(job)
-
-    def submit(self, job: Callable[[apsw.Connection], T]) -> "Future[T]":
-        """Run a job, and hold its result or its error."""
-        outcome: Future[T] = Future()
-        self._jobs.put(lambda db: _settle(outcome, lambda: job(db)))
-        return outcome
-
-    def _run(self, connect: Callable[[], apsw.Connection], ready: "Future[None]") -> None:
-        try:
-            db = connect()
-        except BaseException as error:  # noqa: BLE001 - handed to the opener, whole
-            ready.set_exception(error)
-            return
-        ready.set_result(None)
-        while (job := self._jobs.get()) is not None:
-            job(db)
-        db.close()
-
-
-def _settle(outcome: "Future[T]", work: Callable[[], T]) -> None:
-    if not outcome.set_running_or_notify_cancel():  # whoever asked has gone
-        return
-    try:
-        outcome.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - handed to the caller, whole
-        outcome.set_exception(error)
-
-
 class _Transaction:
     """One transaction of the writer. Every write checks first and changes after, so that it can fail alone."""
 
@@ -331,7 +320,8 @@ class _Transaction:
 
     def run(self, batch: list[_Write]) -> list[Any]:
         """Commit the batch; a result or an error for each write."""
-        self._db.execute("BEGIN IMMEDIATE")
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN IMMEDIATE")
         try:
             self._next_id: int = self._db.execute("SELECT coalesce(max(id), 0) + 1 FROM events").get
             results = [self._attempt(write) for write in batch]
@@ -488,7 +478,7 @@ def _prepare(db: apsw.Connection, store: str) -> None:
     """Make a connection the writer's. Raises before anything is written when the file is not ours, or newer."""
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     _migrate(db, store)
-    db.execute(f"PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    db.execute("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON")
 
 
 def _migrate(db: apsw.Connection, store: str) -> None:
