@@ -117,13 +117,14 @@ def test_a_url_that_names_no_store_is_refused_at_once(url):
     assert caught.value.facts["url"] == url
 
 
-@pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="from Python 3.12 on")
-@pytest.mark.anyio
-async def test_a_loop_that_begins_its_tasks_at_once_runs_a_workflow():
-    loop = asyncio.get_running_loop()
-    loop.set_task_factory(asyncio.eager_task_factory)
-    try:
-        async with counterfoil.open("memory://") as journal:
-            assert await journal.run(greet, "ada") == "hello ada"
-    finally:
-        loop.set_task_factory(None)
+if hasattr(asyncio, "eager_task_factory"):  # from Python 3.12 on
+
+    @pytest.mark.anyio
+    async def test_a_loop_that_begins_its_tasks_at_once_runs_a_workflow():
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(asyncio.eager_task_factory)
+        try:
+            async with counterfoil.open("memory://") as journal:
+                assert await journal.run(greet, "ada") == "hello ada"
+        finally:
+            loop.set_task_factory(None)

@@ -5,7 +5,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -18,6 +18,8 @@ class Closable(Protocol):
 
 
 C = TypeVar("C", bound=Closable)
+Job: TypeAlias = Callable[[C], Callable[[], None]]
+"""Uses the connection; what it returns is called when the connection is free again, and tells the outcome."""
 
 
 class Lane(Generic[C]):
@@ -25,7 +27,7 @@ class Lane(Generic[C]):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._jobs: queue.SimpleQueue[Callable[[C], None] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job[C] | None] = queue.SimpleQueue()
         self._in_use = threading.Lock()
 
     async def start(self, connect: Callable[[], C]) -> None:
@@ -40,14 +42,14 @@ class Lane(Generic[C]):
         self._jobs.put(None)
         self._thread.join()
 
-    def put(self, job: Callable[[C], None]) -> None:
-        """Run a job that settles its own outcome."""
+    def put(self, job: Job[C]) -> None:
+        """Run a job that tells its own outcome."""
         self._jobs.put(job)
 
     def submit(self, job: Callable[[C], T]) -> "Future[T]":
         """Run a job, and hold its result or its error."""
         outcome: Future[T] = Future()
-        self._jobs.put(lambda db: _settle(outcome, lambda: job(db)))
+        self._jobs.put(lambda db: _tell(outcome, lambda: job(db)))
         return outcome
 
     def here(self, job: Callable[[C], bool]) -> bool:
@@ -68,14 +70,17 @@ class Lane(Generic[C]):
         ready.set_result(None)
         while (job := self._jobs.get()) is not None:
             with self._in_use:
-                job(self._db)
+                tell = job(self._db)
+            tell()
         self._db.close()
 
 
-def _settle(outcome: "Future[T]", work: Callable[[], T]) -> None:
+def _tell(outcome: "Future[T]", work: Callable[[], T]) -> Callable[[], None]:
     if not outcome.set_running_or_notify_cancel():  # whoever asked has gone
-        return
+        return lambda: None
     try:
-        outcome.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - handed to the caller, whole
-        outcome.set_exception(error)
+        result = work()
+    except BaseException as raised:  # noqa: BLE001 - handed to the caller, whole
+        error = raised
+        return lambda: outcome.set_exception(error)
+    return lambda: outcome.set_result(result)

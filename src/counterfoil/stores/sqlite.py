@@ -225,11 +225,15 @@ class SqliteStore:
         self._acknowledge(batch, self._committed(db, batch))
         return True
 
-    def _commit(self, db: apsw.Connection, batch: list[_Write]) -> None:
+    def _commit(self, db: apsw.Connection, batch: list[_Write]) -> Callable[[], None]:
         """Runs in the writer thread."""
         results = self._committed(db, batch)
-        with contextlib.suppress(RuntimeError):  # the loop has ended without closing us; nobody waits
-            self._loop.call_soon_threadsafe(self._acknowledge, batch, results)
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended without closing us; nobody waits
+                self._loop.call_soon_threadsafe(self._acknowledge, batch, results)
+
+        return tell
 
     def _committed(self, db: apsw.Connection, batch: list[_Write]) -> list[Any]:
         """A result or an error for each write. One that can't be bound, such as a number too large, fails alone."""
@@ -253,10 +257,11 @@ class SqliteStore:
             self._writer.put(self._checkpoint)
         return apsw.SQLITE_OK
 
-    def _checkpoint(self, db: apsw.Connection) -> None:
+    def _checkpoint(self, db: apsw.Connection) -> Callable[[], None]:
         self._is_checkpoint_due = False
         with contextlib.suppress(apsw.Error):  # a reader is in the way; the next commit asks again
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return lambda: None
 
     def _acknowledge(self, batch: list[_Write], results: list[Any]) -> None:
         for write, result in zip(batch, results, strict=True):
