@@ -7,6 +7,7 @@ import sys
 import traceback
 import types
 import urllib.error
+from typing import Self
 
 import pytest
 
@@ -143,6 +144,17 @@ def test_what_can_not_be_rebuilt_has_a_stand_in_with_its_type_and_text(error):
     record = to_record(error)
     back = rebuild(record)
     assert (type(back), back.facts) == (RecordedError, {"type": short_type(record), "message": record.message})
+
+
+class Picky(Exception):
+    def __new__(cls, text: str, number: int) -> Self:
+        return super().__new__(cls, text)
+
+
+def test_a_class_that_refuses_its_own_arguments_has_a_stand_in():
+    record = to_record(Picky("x", 1))
+    assert type(rebuild(record)) is Picky
+    assert rebuild(ErrorRecord(type=record.type, message="x", args=Value(b'["x"]'))).facts["message"] == "x"
 
 
 def test_a_class_that_is_not_loaded_has_a_stand_in():

@@ -98,7 +98,6 @@ STEP_TRANSITIONS: dict[tuple[StepStatus | None, str], StepStatus] = {
 }
 STEP_EVENTS = frozenset(event for _, event in STEP_TRANSITIONS)
 REOPENABLE = frozenset({StepStatus.FAILED, StepStatus.UNKNOWN})
-OUTCOMES = frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED})
 PROGRESS = frozenset({StepSucceeded.type, StepFailed.type, RetrySet.type, TimerFired.type})
 """Events that show that an attempt got further, so that a crash after it is not counted as barren."""
 
@@ -124,11 +123,6 @@ class StepState(msgspec.Struct, kw_only=True):
     tries_before: int = 0  # tries set aside when a person reopened the step
     unknown_tries: int = 0  # since then
     worst_cost_usd: float | None = None
-
-    @property
-    def has_outcome(self) -> bool:
-        """Whether the outcome is recorded for good."""
-        return self.status in OUTCOMES
 
 
 class RunState(msgspec.Struct, kw_only=True):
