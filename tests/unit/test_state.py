@@ -7,7 +7,6 @@ import pytest
 
 from counterfoil.core.events import BODIES, NONE, Envelope, ErrorRecord, Event, Value
 from counterfoil.core.state import (
-    OUTCOMES,
     RUN_TRANSITIONS,
     STEP_TRANSITIONS,
     RunState,
@@ -76,7 +75,9 @@ def test_a_legal_event_of_a_step_gives_the_status_of_the_table(status, type_):
     state = run_in(Status.RUNNING, status)
     state.apply(event_of(type_, step="0"))
     assert state.steps["0"].status == STEP_TRANSITIONS[status, type_]
-    assert state.order == (["0"] if STEP_TRANSITIONS[status, type_] in OUTCOMES else [])
+    assert state.order == (
+        ["0"] if STEP_TRANSITIONS[status, type_] in {StepStatus.SUCCEEDED, StepStatus.FAILED} else []
+    )
 
 
 @pytest.mark.parametrize(("status", "type_"), ILLEGAL_STEP)
