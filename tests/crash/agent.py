@@ -12,7 +12,7 @@ import msgspec
 import counterfoil
 from counterfoil import Context, workflow
 from counterfoil.core.events import OutcomeUnknown
-from counterfoil.engine import queries
+from counterfoil.core.state import fold
 from counterfoil.stores.sqlite import SqliteStore
 from counterfoil.testing.crash import KillingStore, Tally, kill
 
@@ -201,7 +201,7 @@ async def seen(journal: counterfoil.Journal) -> dict:
     if head is None:
         return {}
     events = await journal.events(RUN)
-    state = queries.state_of(RUN, events)
+    state = fold(RUN, events)
     names = {step.key: f"{step.kind} {step.name}" for step in state.steps.values()}
     return {
         "state": head.status,

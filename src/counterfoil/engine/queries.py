@@ -108,11 +108,6 @@ def summary(events: Sequence[Event]) -> Summary:
     )
 
 
-def state_of(run: str, events: Iterable[Event]) -> RunState:
-    """The run's state, folded."""
-    return fold(run, events)
-
-
 def verify(
     row: Head, records: Sequence[Record], events: Iterable[Event], *, anchors: Sequence[Anchor] = ()
 ) -> Verification:
