@@ -11,6 +11,7 @@ if sys.platform == "win32":
 
 from counterfoil.core.codec import Secret
 from counterfoil.core.events import Event
+from counterfoil.core.registry import register
 from counterfoil.core.retry import Retry
 from counterfoil.core.state import Status
 from counterfoil.engine.calls import Call
@@ -61,6 +62,7 @@ __all__ = [
     "in_run",
     "model",
     "open",
+    "register",
     "reveal",
     "run_sync",
     "step",

@@ -9,10 +9,9 @@ gives no exception of the same text, RecordedError stands in, live as on replay.
 import builtins
 import sys
 import traceback
-from pathlib import PurePath
 from typing import Any
 
-from counterfoil.core import codec
+from counterfoil.core import codec, registry
 from counterfoil.core.events import NONE, ErrorRecord, Value
 from counterfoil.errors import CounterfoilError, NotStorableError, RecordedError
 
@@ -22,7 +21,7 @@ TRACEBACK_CHARACTERS_MAX = 4000
 def to_record(error: Exception) -> ErrorRecord:
     """The record of an exception. Attributes that can't be recorded are left out."""
     return ErrorRecord(
-        type=f"{_stable(type(error).__module__)}:{type(error).__qualname__}",
+        type=registry.name_of(type(error)),
         message=text_of(error),
         args=_values(_arguments(error)),
         attributes=_attributes(error),
@@ -73,22 +72,11 @@ def _decoded(value: Value) -> Any:
 
 def _loaded_class(type_: str) -> type[Exception] | None:
     module, _, path = type_.partition(":")
-    name = "__main__" if module == _stable("__main__") else module
+    name = "__main__" if module == registry.stable_module("__main__") else module
     found: Any = builtins if module == "builtins" else sys.modules.get(name)
     for name in path.split("."):
         found = getattr(found, name, None)
     return found if isinstance(found, type) and issubclass(found, Exception) else None
-
-
-def _stable(module: str) -> str:
-    """A module's name in every process: the file that is run as `__main__` here is loaded by its name elsewhere."""
-    if module != "__main__":
-        return module
-    main = sys.modules.get(module)
-    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
-    if spec is not None:
-        return str(spec.name)
-    return PurePath(file).stem if file else module
 
 
 def _arguments(error: Exception) -> list[Any]:
