@@ -6,8 +6,8 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
     CounterfoilError
     ├── DeclarationError ── DuplicateWorkflowError
     ├── CallError ── NotInRunError, NestedStepError, SyncStepCalledError, ConcurrentCallError,
-    │                CallCancelledError
-    ├── ValueFormError ── NotStorableError, NotReadableError, InputInvalidError
+    │                CallCancelledError, UnsafeConstructError, BranchLeftError
+    ├── ValueFormError ── NotStorableError ── ResultNotStorableError, NotReadableError, InputInvalidError
     ├── SecretError
     ├── RunError ── RunNotFoundError, RunConflictError, RunOwnedError, RunPausedError, RunFailedError,
     │               RunStoppedError, IllegalTransitionError, WorkflowUnknownError, IdInvalidError
@@ -109,26 +109,47 @@ class SyncStepCalledError(CallError):
 
 
 class ConcurrentCallError(CallError):
-    """A context call came from another task than the workflow's own, or while another one was under way."""
+    """A context call came from a thread or a task that is none of the run's, or while another one was under way."""
 
     code = "concurrent_call"
     sentence = "{what} was called {how}"
     advice = (
-        "This version records one call at a time: await each call in the workflow's own body, "
-        "without gather, create_task or TaskGroup around it."
+        "Call it from the workflow's own code, or from a task which that made by gather, create_task or a TaskGroup. "
+        "What runs in a thread can be a step: `await ctx.step(function)`."
     )
     what: str
     how: str
 
 
+class UnsafeConstructError(CallError):
+    """The workflow's body uses something of asyncio whose outcome hangs on real time, so a replay could differ."""
+
+    code = "unsafe_construct"
+    sentence = "{construct} was used in a workflow's body at {source}: what it gives hangs on real time"
+    advice = "{fix}"
+    construct: str
+    source: str
+    fix: str
+
+
+class BranchLeftError(CallError):
+    """The workflow returned while tasks that it had made were not at their end."""
+
+    code = "branch_left"
+    sentence = "the workflow returned and left {count} of its tasks behind: {names}"
+    advice = "Await every task before returning, for example by a TaskGroup or asyncio.gather; then resume."
+    count: int
+    names: str
+
+
 class CallCancelledError(CallError):
-    """The body's own code cancelled a context call that was under way."""
+    """Something that is not recorded, such as a timer, cancelled a context call that was under way."""
 
     code = "call_cancelled"
-    sentence = "{what} was cancelled by the workflow's own code while it was under way"
+    sentence = "{what} was cancelled while it was under way, by something that is not recorded"
     advice = (
-        "Whether it comes in time is not recorded, so a replay could take another way. Use the step's timeout= instead "
-        "of asyncio.timeout, wait_for or cancel around it, then resume."
+        "When a timer or something outside the run cancels it, a replay could take another way. "
+        "Use the step's timeout= instead, then resume."
     )
     what: str
 
@@ -150,6 +171,13 @@ class NotStorableError(ValueFormError):
     type: str
     reason: str
     fix: str
+
+
+class ResultNotStorableError(NotStorableError):
+    """A step ran, and what it returned can't be recorded. It is never run again for that."""
+
+    code = "result_not_storable"
+    sentence = "{where}: the step ran, but the value at {path} ({type}) can't be recorded: {reason}"
 
 
 class NotReadableError(ValueFormError):
@@ -324,10 +352,10 @@ class InputMismatchError(MismatchError):
 
 
 class UnfinishedError(MismatchError):
-    """The code ended, but the record goes on."""
+    """The code ended, or waits for something else, but the record goes on."""
 
     code = "unfinished"
-    sentence = "run {run!r}: the code ended, but the record goes on with step {step}: {recorded}"
+    sentence = "run {run!r}: the record goes on with step {step}: {recorded}, but the code does not ask for it"
     advice = "The code took another way than the recorded one. Bring back the code that made the record, then resume."
     recorded: str
 

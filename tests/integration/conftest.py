@@ -1,5 +1,6 @@
 """A desk to run workflows at: a store of each kind, a clock set by hand, and functions that count their calls."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -48,6 +49,25 @@ class Calls(Counter[str]):
 
         made.__name__ = made.__qualname__ = name
         return made
+
+
+class Gate:
+    """A step that begins and waits to be let through."""
+
+    def __init__(self) -> None:
+        self.begun, self.free = asyncio.Event(), asyncio.Event()
+        self.count = 0
+
+    async def pass_through(self) -> str:
+        self.count += 1
+        self.begun.set()
+        await self.free.wait()
+        return "through"
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
 
 
 def facts(events: Sequence[Event]) -> list[Any]:

@@ -116,7 +116,7 @@ async def test_a_result_of_another_type_than_declared_is_refused(memory_desk, ca
     async with memory_desk.open() as journal:
         with pytest.raises(RunPausedError) as caught:
             await journal.run(gets, id="r")
-    assert caught.value.__cause__.code == "not_storable"
+    assert caught.value.__cause__.code == "result_not_storable"
 
 
 async def test_a_record_that_no_longer_fits_the_type_pauses_until_it_does(desk, calls):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from counterfoil.core import codec
-from counterfoil.core.events import Value
+from counterfoil.core.events import StepCancelled, Value
 from counterfoil.core.replay import (
     DIFFERENCES_MAX,
     VALUE_TEXT_MAX,
@@ -67,14 +67,14 @@ def test_an_intent_of_a_dead_attempt_is_made_again(begun, ask):
     assert cursor.ask(ask("0")) == Execute(try_number=2, first_time=1002, unknown_tries=1)
 
 
-def test_a_retry_is_made_when_it_is_due(begun, ask):
+def test_a_retry_is_made_when_it_is_due(begun, ask, boom):
     cursor = begun.intended("0").retry("0", due=50).cursor
-    assert cursor.ask(ask("0")) == Execute(try_number=2, first_time=1002, due=50)
+    assert cursor.ask(ask("0")) == Execute(try_number=2, first_time=1002, due=50, last_error=boom)
 
 
-def test_a_reopened_step_is_made_again_with_fresh_tries(begun, ask):
+def test_a_reopened_step_is_made_again_with_fresh_tries(begun, ask, boom):
     cursor = begun.intended("0").failed("0").paused(step="0").resumed("0").again().cursor
-    assert cursor.ask(ask("0")) == Execute(try_number=2, first_time=1005, tries_before=1)
+    assert cursor.ask(ask("0")) == Execute(try_number=2, first_time=1005, tries_before=1, last_error=boom)
 
 
 def test_steps_are_decided_one_after_the_other(begun, ask):
@@ -223,7 +223,38 @@ def test_after_the_record_live_calls_are_not_held(two, ask):
 def test_open_steps_go_live_in_the_order_they_were_asked(begun, ask):
     cursor = begun.done("0").intended("0/0").intended("1/0").again().unknown("0/0").unknown("1/0").cursor
     cursor.ask(ask("0"), alone=True)
-    assert [cursor.ask(ask(key), alone=False).unknown_tries for key in ("1/0", "0/0")] == [1, 1]
+    assert [cursor.ask(ask(key), alone=False) for key in ("1/0", "0/0")] == [Hold(), Hold()]
+    assert [turn.key for turn in cursor.hand_over().turns] == ["1/0", "0/0"]
+
+
+def test_no_step_goes_live_while_a_recorded_one_was_not_asked_for(begun, ask):
+    cursor = begun.intended("0/0").intended("1/0").again().unknown("0/0").unknown("1/0").cursor
+    cursor.ask(ask("0/0"), alone=False)
+    assert cursor.hand_over() == mismatch("unfinished", "1/0", 3, "tool f", "")
+
+
+def test_a_lone_branch_makes_no_call_past_a_record_that_it_never_asked_for(begun, ask):
+    cursor = begun.done("0/0", "f").cursor
+    assert cursor.ask(ask("0")) == mismatch("unfinished", "0/0", 2, "tool f", "")
+
+
+def test_a_cancelled_call_takes_no_turn(two, ask):
+    two.ask(ask("0/0", "a"), alone=False)
+    two.ask(ask("1/0", "b"), alone=False)
+    two.withdraw(two.hand_over().key)
+    two.withdraw("0/0")
+    assert two.hand_over() == Consumed(())
+
+
+def test_a_cancelled_step_that_is_not_cancelled_this_time_is_made_again(begun, ask):
+    cursor = begun.intended("0").add(StepCancelled(), step="0").again().cursor
+    assert cursor.ask(ask("0")) == Execute(try_number=2, first_time=1002)
+
+
+def test_a_read_is_never_held(begun, ask):
+    cursor = begun.done("1/0", "b").read("0/0", "time", b"5").cursor
+    assert cursor.read(ask("0/0", "time", kind="time")) == Replay(Value(b"5"))
+    assert cursor.read(ask("0/1", "time", kind="time")) == Execute()
 
 
 def test_quiet_with_records_left_is_unfinished(two, ask):

@@ -178,6 +178,22 @@ class RetrySet(Body, frozen=True):
     duration: Diagnostic[int | None] = None
 
 
+class StepTimedOut(Body, frozen=True):
+    """The try's time is over, and its function, which can't be stopped, still runs. Its late result will be refused."""
+
+    type = "step_timed_out"
+    timeout: Diagnostic[float | None] = None  # seconds
+    duration: Diagnostic[int | None] = None
+
+
+class StepCancelled(Body, frozen=True):
+    """The program's own code cancelled the step while it was under way. Whatever the try did outside stays done."""
+
+    type = "step_cancelled"
+    still_running: Diagnostic[bool] = False  # a plain function, which can't be stopped
+    worst_cost_usd: Diagnostic[float | None] = None
+
+
 class OutcomeUnknown(Body, frozen=True):
     """A try was begun in an earlier attempt and its outcome was never seen: it may have happened, and been paid for."""
 
@@ -214,11 +230,12 @@ class TimerFired(Body, frozen=True):
 
 
 class LateReport(Body, frozen=True):
-    """What a replaced owner reported after it had been fenced off. Evidence only; it changes nothing."""
+    """What came too late to count, from a replaced owner or a function that ran on. Evidence only; changes nothing."""
 
     type = "late_report"
     event: Diagnostic[str | None] = None  # type of the event it wanted to append
     of_step: Diagnostic[str | None] = None
+    of_try: Diagnostic[int | None] = None
     from_epoch: Diagnostic[int | None] = None
     report: Diagnostic[Value] = NONE
     who: Diagnostic[str | None] = None
@@ -228,12 +245,21 @@ BODIES: dict[str, type[Body]] = {
     body.type: body
     for body in (
         RunStarted, AttemptStarted, RunSuspended, RunPaused, RunResumed, RunCompleted, RunFailed,
-        StepIntended, StepSucceeded, StepFailed, RetrySet, OutcomeUnknown,
+        StepIntended, StepSucceeded, StepFailed, RetrySet, StepTimedOut, StepCancelled, OutcomeUnknown,
         ReadRecorded, TimerSet, TimerFired, LateReport,
     )
 }  # fmt: skip
 BOOKKEEPING = frozenset(
-    {"attempt_started", "run_suspended", "run_paused", "run_resumed", "outcome_unknown", "retry_set", "late_report"}
+    {
+        "attempt_started",
+        "run_suspended",
+        "run_paused",
+        "run_resumed",
+        "outcome_unknown",
+        "retry_set",
+        "step_timed_out",
+        "late_report",
+    }
 )
 """Types that a reader of the timeline sees folded into the entry they belong to."""
 

@@ -50,6 +50,7 @@ class Execute(msgspec.Struct, frozen=True, kw_only=True):
     tries_before: int = 0  # that a person has already set aside by reopening the step
     unknown_tries: int = 0  # since then
     due: Instant | None = None  # not before
+    last_error: ErrorRecord | None = None  # of the try before
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -108,6 +109,7 @@ class Cursor:
         self._asked: set[str] = set()
         self._held: dict[str, Decision] = {}
         self._handed: set[str] = set()
+        self._is_consumed = not self._recorded
 
     @property
     def is_replaying(self) -> bool:
@@ -117,25 +119,38 @@ class Cursor:
     def ask(self, operation: Operation, *, alone: bool = True) -> Decision:
         """What to do about an operation. `alone` says that one branch is live."""
         recorded = self._recorded.get(operation.key)
-        if recorded is None:
-            return Execute() if alone or self._is_consumed() else self._hold(operation.key, Execute())
-        mismatch = _compare(recorded, operation)
-        if mismatch:
-            return mismatch
-        self._asked.add(operation.key)
-        decision = _decide(recorded)
-        if not alone and not self._is_consumed():
-            return self._hold(operation.key, decision)
+        decision: Decision = Execute()
+        if recorded is not None:
+            mismatch = _compare(recorded, operation)
+            if mismatch:
+                return mismatch
+            self._asked.add(operation.key)
+            decision = _decide(recorded)
+        if not alone and not self._is_consumed:
+            self._held[operation.key] = decision
+            return Hold()
         self._handed.add(operation.key)
-        return decision
+        return (self.finish() or decision) if type(decision) is Execute else decision
+
+    def read(self, operation: Operation) -> Decision:
+        """What to do about a recorded read, which can't wait for a turn and needs none: its value hangs on nothing.
+
+        One that is not recorded is made at once, even while records are left: it can be the last that happened before
+        a crash, among outcomes that were recorded later and handed over after it.
+        """
+        recorded = self._recorded.get(operation.key)
+        if recorded is None:
+            return Execute()
+        self._handed.add(operation.key)
+        self._asked.add(operation.key)
+        return _compare(recorded, operation) or _decide(recorded)
 
     def hand_over(self) -> Turn | Consumed | Mismatch:
         """The next turn, for a run that is quiet: each of its tasks waits for something unfinished."""
-        self._skip_handed()
+        while self._position < len(self._order) and self._order[self._position] in self._handed:
+            self._position += 1
         if self._position == len(self._order):
-            turns = tuple(Turn(key, decision) for key, decision in self._held.items())
-            self._held = {}
-            return Consumed(turns)
+            return self.finish() or self._consume()
         key = self._order[self._position]
         decision = self._held.pop(key, None)
         if decision is None:
@@ -143,24 +158,23 @@ class Cursor:
         self._handed.add(key)
         return Turn(key, decision)
 
+    def withdraw(self, key: str) -> None:
+        """The program cancelled this operation while it waited for its turn: it takes none any more."""
+        self._held.pop(key, None)
+        self._handed.add(key)
+
     def finish(self) -> Mismatch | None:
-        """The verdict when the code has ended: none, if all that is recorded was asked for."""
+        """The verdict when the code goes on alone or has ended: none, if all that is recorded was asked for."""
         if not self.is_replaying:
             return None
         left = [step for key, step in self._recorded.items() if key not in self._asked]
         return _unfinished(min(left, key=lambda step: step.seq))
 
-    def _hold(self, key: str, decision: Decision) -> Hold:
-        self._held[key] = decision
-        return Hold()
-
-    def _is_consumed(self) -> bool:
-        self._skip_handed()
-        return self._position == len(self._order)
-
-    def _skip_handed(self) -> None:
-        while self._position < len(self._order) and self._order[self._position] in self._handed:
-            self._position += 1
+    def _consume(self) -> Consumed:
+        self._is_consumed = True
+        turns = tuple(Turn(key, decision) for key, decision in self._held.items())
+        self._held = {}
+        return Consumed(turns)
 
 
 def _decide(step: StepState) -> Decision:
@@ -175,7 +189,8 @@ def _decide(step: StepState) -> Decision:
         first_time=step.first_time,
         tries_before=step.tries_before,
         unknown_tries=step.unknown_tries,
-        due=step.due,
+        due=step.due if step.status is StepStatus.RETRYING else None,
+        last_error=step.error,
     )
 
 

@@ -80,6 +80,11 @@ def next_try(policy: Retry, error: BaseException, *, tried: int, first: Instant,
     return due
 
 
+def is_over(policy: Retry, *, first: Instant, now: Instant) -> bool:
+    """Whether the time that the policy allows since the first try has passed, with or without a process."""
+    return policy.total_seconds is not None and now > after(first, policy.total_seconds)
+
+
 def _wait(policy: Retry, tried: int) -> float:
     try:
         return min(policy.cap_seconds, policy.first_seconds * policy.factor ** (tried - 1))

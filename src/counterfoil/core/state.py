@@ -28,9 +28,11 @@ from counterfoil.core.events import (
     RunResumed,
     RunStarted,
     RunSuspended,
+    StepCancelled,
     StepFailed,
     StepIntended,
     StepSucceeded,
+    StepTimedOut,
     TimerFired,
     TimerSet,
     Value,
@@ -80,6 +82,8 @@ class StepStatus(StrEnum):
     WAITING = "waiting"  # a timer
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    TIMED_OUT = "timed out, still running"  # its function can't be stopped
+    CANCELLED = "cancelled"  # by the program's own code
     REOPENED = "reopened"  # failed, and a person asked for another try
 
 
@@ -91,14 +95,27 @@ STEP_TRANSITIONS: dict[tuple[StepStatus | None, str], StepStatus] = {
     (StepStatus.OPEN, StepFailed.type): StepStatus.FAILED,
     (StepStatus.OPEN, RetrySet.type): StepStatus.RETRYING,
     (StepStatus.OPEN, OutcomeUnknown.type): StepStatus.UNKNOWN,
+    (StepStatus.OPEN, StepTimedOut.type): StepStatus.TIMED_OUT,
+    (StepStatus.OPEN, StepCancelled.type): StepStatus.CANCELLED,
+    (StepStatus.TIMED_OUT, StepFailed.type): StepStatus.FAILED,
+    (StepStatus.TIMED_OUT, RetrySet.type): StepStatus.RETRYING,
+    (StepStatus.TIMED_OUT, OutcomeUnknown.type): StepStatus.UNKNOWN,
+    (StepStatus.TIMED_OUT, StepCancelled.type): StepStatus.CANCELLED,
+    (StepStatus.RETRYING, StepFailed.type): StepStatus.FAILED,  # its time was over before the next try
+    (StepStatus.RETRYING, StepCancelled.type): StepStatus.CANCELLED,
+    (StepStatus.UNKNOWN, StepFailed.type): StepStatus.FAILED,
     (StepStatus.UNKNOWN, StepIntended.type): StepStatus.OPEN,
     (StepStatus.RETRYING, StepIntended.type): StepStatus.OPEN,
     (StepStatus.REOPENED, StepIntended.type): StepStatus.OPEN,
     (StepStatus.WAITING, TimerFired.type): StepStatus.SUCCEEDED,
+    (StepStatus.WAITING, StepCancelled.type): StepStatus.CANCELLED,
+    (StepStatus.CANCELLED, StepIntended.type): StepStatus.OPEN,  # it was not cancelled this time
+    (StepStatus.CANCELLED, TimerSet.type): StepStatus.WAITING,
 }
 STEP_EVENTS = frozenset(event for _, event in STEP_TRANSITIONS)
 REOPENABLE = frozenset({StepStatus.FAILED, StepStatus.UNKNOWN})
-PROGRESS = frozenset({StepSucceeded.type, StepFailed.type, RetrySet.type, TimerFired.type})
+UNDER_WAY = frozenset({StepStatus.OPEN, StepStatus.TIMED_OUT})
+PROGRESS = frozenset({StepSucceeded.type, StepFailed.type, RetrySet.type, StepCancelled.type, TimerFired.type})
 """Events that show that an attempt got further, so that a crash after it is not counted as barren."""
 
 
@@ -177,7 +194,7 @@ class RunState(msgspec.Struct, kw_only=True):
 
     def open_steps(self) -> list[StepState]:
         """Steps whose last try has no outcome, in program order of their first event."""
-        return [step for step in self.steps.values() if step.status is StepStatus.OPEN]
+        return [step for step in self.steps.values() if step.status in UNDER_WAY]
 
     def _status_of(self, key: str | None) -> StepStatus | None:
         step = self.steps.get(key or "")
@@ -246,6 +263,15 @@ def _timer_set(state: RunState, event: Event, body: TimerSet) -> None:
     step.input, step.digest = body.input, body.digest
 
 
+def _timed_out(state: RunState, event: Event, _: StepTimedOut) -> None:
+    _step(state, event).status = StepStatus.TIMED_OUT
+
+
+def _cancelled(state: RunState, event: Event, _: StepCancelled) -> None:
+    step = _step(state, event)
+    step.status, step.due = StepStatus.CANCELLED, None
+
+
 def _timer_fired(state: RunState, event: Event, _: TimerFired) -> None:
     _close(state, _step(state, event), StepStatus.SUCCEEDED)
 
@@ -307,5 +333,7 @@ _TAKE: dict[type[Body], Callable[[RunState, Event, Any], None]] = {
     StepSucceeded: _succeeded,
     StepFailed: _step_failed,
     RetrySet: _retry,
+    StepTimedOut: _timed_out,
+    StepCancelled: _cancelled,
     OutcomeUnknown: _unknown,
 }

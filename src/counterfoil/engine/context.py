@@ -42,7 +42,7 @@ class Context:
     """The run, as the workflow's body sees it.
 
     Everything that may differ between two passes of the code goes through it, is recorded once, and comes from the
-    record ever after. Calls are made one at a time, from the workflow's own body.
+    record ever after. Calls are made from the workflow's own body and from the tasks that it makes.
     """
 
     def __init__(

@@ -27,10 +27,12 @@ from counterfoil.core.events import (
     RunSuspended,
 )
 from counterfoil.core.scrub import Scrubber
-from counterfoil.core.state import RunState, fold
+from counterfoil.core.state import RunState, StepState, fold
 from counterfoil.engine.attempt import Attempt
+from counterfoil.engine.branches import current_branches
 from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, current_run, current_step
+from counterfoil.engine.loops import watched
 from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
 from counterfoil.engine.verdicts import (
@@ -42,10 +44,10 @@ from counterfoil.engine.verdicts import (
     replay_failed_verdict,
 )
 from counterfoil.errors import (
+    BranchLeftError,
     CallError,
     CounterfoilError,
     DeclarationError,
-    Halted,
     JournalDamagedError,
     NotReadableError,
     RunFailedError,
@@ -60,6 +62,9 @@ from counterfoil.store import Head, Message, Store
 
 CRASHES_MAX = 3
 """After so many crashes in a row that added no outcome, the run pauses."""
+
+NAMED_MAX = 5
+"""So many of the tasks that a body left behind are named."""
 
 _log = logging.getLogger("counterfoil.run")
 
@@ -114,17 +119,17 @@ class Driver:
         """Leave the run resumable: no further call begins; a step under way may finish."""
         self._stop_asked = why
         if self._attempt:
-            self._attempt.stop(why)
+            self._attempt.ending.stop(why)
 
     def cut(self) -> None:
         """End a step that is still under way; its outcome will be unknown."""
         if self._attempt:
-            self._attempt.cut()
+            self._attempt.ending.cut()
 
     def abandon(self) -> None:
         """Leave a body that does not end when it is cut."""
         if self._attempt:
-            self._attempt.abandon()
+            self._attempt.ending.abandon()
 
     # --- the beginning ---
 
@@ -171,10 +176,11 @@ class Driver:
         except NotReadableError as error:
             return await self._pause(recorder, needs_code(error))
         ended = await self._body(attempt, arguments)
-        if attempt.verdict:
-            return await self._pause(recorder, attempt.verdict)
-        if attempt.stopped and (attempt.interrupted or ended.error):
-            return await self._leave(recorder, attempt.stopped)
+        ending = attempt.ending
+        if ending.verdict:
+            return await self._pause(recorder, ending.verdict)
+        if ending.stopped and (ending.interrupted or ended.error):
+            return await self._leave(recorder, ending.stopped)
         if ended.error is not None:
             return await self._fail(recorder, attempt, ended.error)
         left = attempt.cursor.finish()
@@ -183,24 +189,26 @@ class Driver:
         return await self._complete(recorder, ended.value)
 
     async def _body(self, attempt: Attempt, arguments: dict[str, Any]) -> "_Ended":
-        """Run the workflow's body in a task of its own, until it ends or swallows the end it was given."""
+        """Run the workflow's body as the run's first branch, until every branch has ended or swallows its end."""
         context = Context(attempt, self._around.system, log=self._write_log)
         variables = contextvars.copy_context()
         variables.run(current_run.set, context)
         variables.run(current_step.set, None)
-        body = _contained(self._workflow.function(context, **arguments))
-        attempt.task = asyncio.Task(body, context=variables)  # not by the loop: its factory may begin it at once
-        if self._stop_asked:
-            attempt.stop(self._stop_asked)
-        await asyncio.wait({attempt.task, attempt.abandoned}, return_when=asyncio.FIRST_COMPLETED)
-        if not attempt.task.done():
-            _log.error("run %s: the body swallowed the signal that ended it, and was abandoned", attempt.run)
-            _abandon(attempt.task)
-            return _Ended(None, Halted())
-        if attempt.task.cancelled():
+        variables.run(current_branches.set, attempt.branches)
+        with watched():
+            task = attempt.begin(_contained(self._workflow.function(context, **arguments)), variables)
+            if self._stop_asked:
+                attempt.ending.stop(self._stop_asked)
+            await asyncio.wait({task, attempt.ending.abandoned}, return_when=asyncio.FIRST_COMPLETED)
+            left = attempt.branches.left()
+            await attempt.ending.clear()
+        for endless in attempt.branches.left():
+            _log.error("run %s: the code swallowed the signal that ended it, and was abandoned", attempt.run)
+            _abandon(endless)
+        if task.cancelled() or not task.done():
             return _Ended(None, asyncio.CancelledError())
-        ended: _Ended = attempt.task.result()
-        return ended
+        ended: _Ended = task.result()
+        return ended if ended.error or not left else _Ended(None, _left_behind(left))
 
     def _write_log(self, level: str, message: str) -> None:
         text = self._around.scrubber.text(message)
@@ -220,10 +228,10 @@ class Driver:
         return codec.decode(bytes(body.result), annotation, annotated=encoded.annotated, where=where)
 
     async def _fail(self, recorder: Recorder, attempt: Attempt, error: BaseException) -> Any:
-        key = next((key for raised, key in attempt.raised if raised is error), None)
-        if key is not None:
+        step = self._failed_step(recorder, attempt, error)
+        if step is not None:
             left = attempt.cursor.finish()  # the recorded code caught this failure and went on
-            failed = failed_verdict(self._head.run, recorder.state.steps[key], error)
+            failed = failed_verdict(self._head.run, step, error)
             return await self._pause(recorder, mismatch_verdict(self._head.run, left) if left else failed)
         if not isinstance(error, Exception):  # not an end of the work: the interpreter or a caller wants out
             return await self._leave(recorder, RunStoppedError(run=self._head.run, why=_way_out(error)), error)
@@ -232,6 +240,15 @@ class Driver:
         if attempt.cursor.is_replaying:  # the record goes on: what failed is this place, not the work
             return await self._pause(recorder, replay_failed_verdict(self._head.run, error))
         return await self._record_end(recorder, error)
+
+    @staticmethod
+    def _failed_step(recorder: Recorder, attempt: Attempt, error: BaseException) -> StepState | None:
+        """The step whose failure this is; for a group of nothing but failures of steps, the first one recorded."""
+        keys = {id(raised): key for raised, key in attempt.live.raised}
+        found = [keys.get(id(leaf)) for leaf in _leaves(error)]
+        if None in found:
+            return None
+        return min((recorder.state.steps[key] for key in found if key is not None), key=lambda step: step.seq)
 
     async def _record_end(self, recorder: Recorder, error: Exception) -> Any:
         body = recorder.note(RunFailed(error=failure.to_record(error)))
@@ -270,15 +287,7 @@ class Driver:
             report=as_value(events.encode(last)) if last else events.NONE,
             who=around.worker,
         )
-        message = Message(
-            run=self._head.run,
-            kind=LateReport.type,
-            id=f"late:{self._head.run}:{self._head.epoch}",
-            body=events.encode(report),
-            who=around.worker,
-            time=around.system.now(),
-        )
-        await around.store.send(message)
+        await recorder.report_late(report, "owner")
 
 
 _abandoned: list[asyncio.Task[Any]] = []
@@ -292,11 +301,22 @@ def _abandon(task: asyncio.Task[Any]) -> None:
     _abandoned.append(task)
 
 
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+
+
 class _Ended(msgspec.Struct, frozen=True):
     """How a body ended."""
 
     value: Any
     error: BaseException | None
+
+
+def _left_behind(tasks: Sequence[asyncio.Task[Any]]) -> BranchLeftError:
+    names = ", ".join(sorted(getattr(task.get_coro(), "__qualname__", "?") for task in tasks)[:NAMED_MAX])
+    return BranchLeftError(count=len(tasks), names=names)
 
 
 def _way_out(error: BaseException) -> str:

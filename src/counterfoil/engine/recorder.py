@@ -11,11 +11,11 @@ import msgspec
 
 from counterfoil.core import events, integrity
 from counterfoil.core.clock import Instant
-from counterfoil.core.events import Body, Envelope, Event, Record
+from counterfoil.core.events import Body, Envelope, Event, LateReport, Record
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import RunState, Status
 from counterfoil.engine.system import System
-from counterfoil.store import Append, Head, Store, Timer
+from counterfoil.store import Append, Head, Message, Store, Timer
 
 B = TypeVar("B", bound=Body)
 
@@ -93,6 +93,19 @@ class Recorder:
                 timer_set=timer_set,
                 timer_cleared=timer_cleared,
                 taken=taken,
+            )
+        )
+
+    async def report_late(self, report: LateReport, name: str) -> None:
+        """Put a report into the run's inbox: it came too late to be an event of this attempt."""
+        await self._store.send(
+            Message(
+                run=self._run,
+                kind=LateReport.type,
+                id=f"late:{self._run}:{self.epoch}:{name}",
+                body=self._scrubber.raw(events.encode(report)),
+                who=report.who or "",
+                time=self._system.now(),
             )
         )
 

@@ -23,13 +23,13 @@ class Threads:
         self._idle: list[queue.SimpleQueue[_Job]] = []
         self._lock = threading.Lock()
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """The function's result, or what it raised. Cancelling the caller does not stop the function."""
+    def run(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Done when the function has ended, with its result or what it raised. Nothing stops the function."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         context = contextvars.copy_context()
         self._put((lambda: context.run(work), loop, done))
-        return await done
+        return done
 
     def _put(self, job: _Job) -> None:
         with self._lock:

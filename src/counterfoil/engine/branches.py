@@ -1,0 +1,263 @@
+"""The tasks of one run: numbered when they are created, and watched for the moment at which all of them rest.
+
+A task that a body creates is a branch of the run, numbered under the branch that created it, in the order of creation:
+the order in which tasks finish shows in no key. A branch is at rest when it is inside a call of the context, or waits
+for something that has not happened yet. What a task waits for can be seen only by looking into it.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar
+from typing import Any
+
+from counterfoil.core.keys import ROOT, step_key
+from counterfoil.engine import unsafe
+from counterfoil.errors import Halted, UnsafeConstructError
+
+REST_TURNS = 3
+"""Turns of the loop without anything of the run going on, until it counts as quiet: the way from a task's end over a
+gather or a TaskGroup to the task that waits for it takes two."""
+
+
+class Branch:
+    """One line of a run's code: its body, or a task that it made."""
+
+    __slots__ = (
+        "cancel_is_own",
+        "children",
+        "limits",
+        "ordinal",
+        "parent",
+        "path",
+        "sealed_calls",
+        "task",
+        "under_way",
+    )
+
+    def __init__(self, path: tuple[int, ...], parent: "Branch | None") -> None:
+        self.path, self.parent = path, parent
+        self.task: asyncio.Task[Any] | None = None
+        self.ordinal = self.children = 0
+        self.under_way: str | None = None  # the call that it is inside of
+        self.limits: list[asyncio.TimerHandle] = []  # timers that will cancel its task
+        self.cancel_is_own = False  # the last request to cancel it came from the run's own code
+        self.sealed_calls = 0
+
+    def next_key(self) -> str:
+        """The key of its next step."""
+        key = step_key(self.path, self.ordinal)
+        self.ordinal += 1
+        return key
+
+    def place(self) -> str:
+        """File and line of the user's code that is running, or that made this branch."""
+        found, branch = unsafe.place_here(), self.parent
+        while found is None and branch is not None and branch.task is not None:
+            found, branch = unsafe.place_of(branch.task), branch.parent
+        return found or "?"
+
+    def has_limit(self) -> bool:
+        """Whether a timer may cancel it, or a branch above it, while it is inside a call."""
+        branch: Branch | None = self
+        while branch is not None:
+            if branch.limits:
+                branch.limits = [timer for timer in branch.limits if _is_set(timer)]
+                if branch.limits:
+                    return True
+            branch = branch.parent
+        return False
+
+
+class Branches:
+    """The run's branches. `stop` is called with the first unsafe construct, `stirred` whenever a branch begins."""
+
+    def __init__(self, stop: Callable[[UnsafeConstructError], None], stirred: Callable[[], None]) -> None:
+        self._stop, self._stirred = stop, stirred
+        self._of: dict[asyncio.Task[Any], Branch] = {}
+        self._moving: set[Branch] = set()  # outside a call, and not known to wait
+        self._turns_at_rest = 0
+        self._hops = 1  # the longest way from a task's end to the task that waits for it
+        self.is_settled = False  # at rest since the last outcome was handed over
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the run has one branch just now."""
+        return len(self._of) <= 1
+
+    def of_current_task(self) -> Branch | None:
+        """The branch whose code is running; None in a task or a thread that is none of the run's."""
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # a thread without a loop
+            return None
+        return self._of.get(task) if task else None
+
+    def in_body(self) -> Branch | None:
+        """The branch whose own code is running, and not a call of the context or anything that it does."""
+        branch = self.of_current_task()
+        return branch if branch and branch.under_way is None else None
+
+    def left(self) -> list[asyncio.Task[Any]]:
+        """Tasks that have not ended."""
+        return [task for task in self._of if not task.done()]
+
+    # --- refusals, where nothing can be awaited ---
+
+    def refuse(self, error: UnsafeConstructError) -> None:
+        """End the run for an unsafe construct. A lone branch ends here.
+
+        Among others nothing is raised, since that could cut a paid call of a sibling: the caller lets its branch wait
+        until the run is wound up.
+        """
+        self._stop(error)
+        if self.is_alone:
+            raise Halted
+
+    # --- growth ---
+
+    def begin(self, body: Coroutine[Any, Any, Any], context: Context) -> "asyncio.Task[Any]":
+        """Start the run's body as its first branch."""
+        task = BranchTask(body, context=context)  # not by the loop: its factory may begin it at once
+        self._enter(Branch(ROOT, None), task)
+        return task
+
+    def grow(
+        self, parent: Branch, coroutine: Coroutine[Any, Any, Any], create: Callable[..., "asyncio.Task[Any]"]
+    ) -> "asyncio.Task[Any]":
+        """Start a task as the next child of a branch.
+
+        `create` may be a factory that begins the task before it returns it, so the task makes itself known, too.
+        """
+        child = Branch((*parent.path, parent.children), parent)
+        parent.children += 1
+
+        async def known() -> Any:
+            self._enter(child, asyncio.current_task())
+            return await coroutine
+
+        task = create(known())
+        self._enter(child, task)
+        return task
+
+    def grow_plainly(
+        self, parent: Branch, coroutine: Coroutine[Any, Any, Any], options: dict[str, Any]
+    ) -> "asyncio.Task[Any]":
+        """As `grow`, for a loop without a factory of its own."""
+        child = Branch((*parent.path, parent.children), parent)
+        parent.children += 1
+        task = BranchTask(coroutine, **options)
+        self._enter(child, task)
+        return task
+
+    def _enter(self, branch: Branch, task: "asyncio.Task[Any] | None") -> None:
+        if task is None or branch.task is not None:
+            return
+        branch.task = task
+        if isinstance(task, BranchTask):
+            task.branches = self
+        else:
+            branch.cancel_is_own = True  # nobody tells, so the code is believed
+        self._of[task] = branch
+        self._move(branch)
+        task.add_done_callback(self._leave)
+        if not self.is_alone:
+            self._stirred()
+
+    def _leave(self, task: "asyncio.Task[Any]") -> None:
+        self._moving.discard(self._of.pop(task))
+        self._turns_at_rest = 0
+        if isinstance(task._exception, Halted):  # noqa: SLF001 - asking for it would
+            task.exception()  # keep asyncio from telling of an exception that nobody asked for
+
+    # --- rest ---
+
+    def enter_call(self, branch: Branch, what: str) -> None:
+        """A call of the context begins in this branch."""
+        branch.under_way = what
+        self._moving.discard(branch)
+        self._turns_at_rest = 0
+        if self._moving:
+            self._look()
+
+    def leave_call(self, branch: Branch) -> None:
+        """The branch's own code goes on."""
+        branch.under_way = None
+        self._move(branch)
+
+    def is_quiet(self) -> bool:
+        """One look per turn of the loop: whether everything has been at rest for long enough."""
+        self._look()
+        self._turns_at_rest = 0 if self._moving else self._turns_at_rest + 1
+        self.is_settled = self._turns_at_rest >= REST_TURNS + self._hops - 1
+        return self.is_settled
+
+    def wake(self, branch: Branch) -> None:
+        """An outcome is handed to this branch, inside its call."""
+        self.is_settled = False
+        self._move(branch)
+
+    def woke(self, branch: Branch) -> None:
+        """The branch is awake, and still inside its call."""
+        self._moving.discard(branch)
+        self._turns_at_rest = 0
+
+    def cancel_asked(self, task: "asyncio.Task[Any]") -> None:
+        """Somebody asks to cancel a branch: its own run's code, if that is going on just now."""
+        branch = self._of.get(task)
+        if branch is not None:
+            branch.cancel_is_own = not self.is_settled and not self.is_alone
+
+    def _move(self, branch: Branch) -> None:
+        self._moving.add(branch)
+        self._turns_at_rest = 0
+
+    def _look(self) -> None:
+        """Find those that wait by now. They are not looked at again until what they wait for has happened."""
+        for branch in list(self._moving):
+            task = branch.task
+            if branch.under_way is not None or task is None:  # handed over, and not yet awake
+                continue
+            waited = task._fut_waiter  # type: ignore[attr-defined] # noqa: SLF001 - see above
+            if waited is None or waited.done():
+                continue
+            self._moving.discard(branch)
+            self._hops = max(self._hops, _hops(waited))
+            construct = unsafe.waiting(task)
+            if construct:
+                self._stop(unsafe.refusal(construct, unsafe.place_of(task) or "?"))
+            waited.add_done_callback(lambda _, branch=branch: self._happened(branch))
+
+    def _happened(self, branch: Branch) -> None:
+        if branch.task in self._of and branch.under_way is None:
+            self._move(branch)
+
+
+current_branches: ContextVar[Branches | None] = ContextVar("counterfoil_branches", default=None)
+"""The branches of the run that this code belongs to."""
+
+
+class BranchTask(asyncio.Task[Any]):
+    """A task that tells its run when somebody asks to cancel it."""
+
+    branches: Branches | None = None
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """See asyncio.Task."""
+        if self.branches is not None:
+            self.branches.cancel_asked(self)
+        return super().cancel(msg)
+
+
+def _hops(waited: "asyncio.Future[Any]") -> int:
+    """How deep gathers are nested in each other without a task in between."""
+    inner = getattr(waited, "_children", ())
+    return 1 + max((_hops(child) for child in inner if hasattr(child, "_children")), default=0) if inner else 1
+
+
+def _is_set(timer: asyncio.TimerHandle) -> bool:
+    return not timer.cancelled() and timer.when() > asyncio.get_running_loop().time()
+
+
+async def forever() -> None:
+    """Wait until cancelled."""
+    await asyncio.get_running_loop().create_future()

@@ -1,0 +1,363 @@
+"""The live side of one attempt: intents, tries, retries, time limits and waits, each recorded.
+
+A function's outcome is encoded, decoded and on disk before the body sees the decoded value. A try is never made before
+the reads that came before it are on disk, and a model call never before its own intent is (laws J3, J4, J6).
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import msgspec
+
+from counterfoil.core import codec, failure, retry
+from counterfoil.core.clock import Instant
+from counterfoil.core.events import (
+    RetrySet,
+    StepCancelled,
+    StepFailed,
+    StepIntended,
+    StepSucceeded,
+    StepTimedOut,
+    TimerFired,
+    TimerSet,
+)
+from counterfoil.core.replay import Execute, Operation
+from counterfoil.core.state import StepStatus
+from counterfoil.engine.branches import Branch, Branches
+from counterfoil.engine.calls import MODEL, UNSET, Bound
+from counterfoil.engine.definitions import CurrentStep, current_step
+from counterfoil.engine.ending import End, Ending
+from counterfoil.engine.late import LateReports
+from counterfoil.engine.recorder import Recorder, as_value
+from counterfoil.engine.system import System
+from counterfoil.engine.threads import Threads
+from counterfoil.engine.turns import Turns
+from counterfoil.engine.verdicts import unknown_verdict
+from counterfoil.errors import (
+    CounterfoilError,
+    NotStorableError,
+    RecordedError,
+    ResultNotStorableError,
+    RunStoppedError,
+)
+from counterfoil.store import Timer
+
+INTENT_GRACE_SECONDS = 0.005
+"""A plain step's intent rides with its outcome when that comes within this time; else it is written alone."""
+
+CANCELLABLE = frozenset({StepStatus.OPEN, StepStatus.TIMED_OUT, StepStatus.RETRYING, StepStatus.WAITING})
+
+threads = Threads()
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A try that raised."""
+
+    error: Exception
+    duration: int
+    running: "asyncio.Future[Any] | None" = None  # its function, if that goes on past its time
+
+
+class Live:
+    """Makes the calls and waits of one attempt."""
+
+    def __init__(
+        self, recorder: Recorder, ending: Ending, turns: Turns, *, system: System, stretch: Callable[[], int]
+    ) -> None:
+        self.raised: list[tuple[BaseException, str]] = []  # exceptions handed to the body, with their steps
+        self._recorder, self._ending, self._turns, self._system = recorder, ending, turns, system
+        self._stretch, self._held_since = stretch, stretch()
+        self._late = LateReports(recorder, ending)
+        self._careful = recorder.epoch > 1  # the owner before may have died in a step, and before its first record
+        self._has_reads = False  # that are not on their way to the store
+        self._reads: asyncio.Future[None] | None = None  # the last append that had reads in it
+        self._intent: asyncio.Future[None] | None = None  # the last one that was written and not waited for
+
+    def watch(self, branches: Branches) -> None:
+        """Make the calls of these branches."""
+        self._branches = branches
+
+    # --- steps ---
+
+    async def step(self, branch: Branch, bound: Bound, operation: Operation, *, decision: Execute) -> Any:
+        """Make a call until it has an outcome, which is recorded, and is on disk before it is returned or raised."""
+        if decision.unknown_tries and bound.options.on_unknown == "pause":
+            raise End(unknown_verdict(self._ending.run, operation))
+        policy = bound.options.retry_policy
+        first, due, number = decision.first_time, decision.due, decision.try_number
+        if first is not None and retry.is_over(policy, first=first, now=self._system.now()):
+            await self._give_up(branch, operation, decision)
+        while True:
+            if due is not None:
+                await self._wait_until(due)
+            first = first or self._system.now()
+            with self._ending.flight():
+                outcome = await self._try(branch, bound, operation, number=number)
+                if type(outcome) is Failed:
+                    tried = number - decision.tries_before
+                    due = retry.next_try(policy, outcome.error, tried=tried, first=first, now=self._system.now())
+                    outcome = await self._record_failure(operation, outcome, due=due, number=number)
+            if type(outcome) is not Failed:
+                await self._turn(branch, operation)
+                return outcome
+            if due is None:
+                await self._turn(branch, operation)
+                self.hand_failure(outcome.error, operation.key)
+            number += 1
+
+    async def _try(self, branch: Branch, bound: Bound, operation: Operation, *, number: int) -> Any:
+        await self._intend(bound, operation, number)
+        begun = time.perf_counter_ns()
+        task = branch.task
+        asked = task.cancelling() if task else 0
+        try:
+            value = await self._called(bound, operation, number)
+        except asyncio.CancelledError as error:
+            if task is None or task.cancelling() > asked:
+                raise
+            return Failed(_own_cancel(error), _microseconds(begun))  # the function's own affair: nobody cancelled us
+        except _OverrunError as overrun:
+            return Failed(overrun.error, _microseconds(begun), overrun.running)
+        except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
+            return Failed(error, _microseconds(begun))
+        back = await self._record(bound, operation, value, begun=begun, number=number)
+        if task and task.cancelling() > asked:  # the function swallowed it; on a replay nothing would
+            raise asyncio.CancelledError
+        return back
+
+    async def _record(self, bound: Bound, operation: Operation, value: Any, *, begun: int, number: int) -> Any:
+        where = f"the result of {operation.name}"
+        try:
+            encoded, back = codec.record(value, returns_of(bound), where=where)
+        except NotStorableError as error:
+            return Failed(ResultNotStorableError(**error.facts), _microseconds(begun))
+        body = StepSucceeded(result=as_value(encoded.raw), annotated=encoded.annotated, duration=_microseconds(begun))
+        noted = self._recorder.note(body, step=operation.key, try_number=number)
+        await self._outcome_written(operation)
+        if noted is body:
+            return back
+        return codec.decode(  # a secret was taken out
+            bytes(noted.result), returns_of(bound), annotated=encoded.annotated, where=where
+        )
+
+    async def _intend(self, bound: Bound, operation: Operation, number: int) -> None:
+        """Write the intent: before the call for a model call or if a lost try pauses, soon for other steps (J4).
+
+        Reads are on disk first (J3).
+        """
+        stretch = self._stretch()
+        if not stretch:
+            self._ending.stopped = RunStoppedError(run=self._ending.run, why="the lease could not be renewed in time")
+            raise End
+        if stretch != self._held_since:  # the run may have been taken meanwhile: the store is asked first
+            self._careful, self._held_since = True, stretch
+        body = StepIntended(
+            kind=operation.kind,
+            name=operation.name,
+            input=as_value(operation.input),
+            digest=codec.input_digest(operation.input),
+            opaque=bound.opaque,
+            worst_cost_usd=bound.options.worst_cost_usd,
+        )
+        self._recorder.note(body, step=operation.key, try_number=number, contract=bound.definition.contract)
+        self._intent = None
+        must_not_vanish = operation.kind == MODEL or bound.options.on_unknown == "pause"
+        if must_not_vanish or self._careful or not self._reads_are_written():
+            await self.flush()
+
+    async def _called(self, bound: Bound, operation: Operation, number: int) -> Any:
+        """Call the function, inside the step: in this task if it is async, else in a thread."""
+        timer = asyncio.get_running_loop().call_later(INTENT_GRACE_SECONDS, self._write_intent)
+        token = current_step.set(
+            CurrentStep(
+                run_id=self._ending.run,
+                key=operation.key,
+                name=operation.name,
+                attempt=self._recorder.attempt,
+                try_number=number,
+            )
+        )
+        try:
+            if not bound.definition.is_async:
+                return await self._called_in_thread(bound, operation, number)
+            if bound.options.timeout is None:
+                return await bound.function(*bound.args, **bound.kwargs)
+            return await _in_time(bound.function(*bound.args, **bound.kwargs), bound, operation)
+        finally:
+            current_step.reset(token)
+            timer.cancel()
+
+    async def _called_in_thread(self, bound: Bound, operation: Operation, number: int) -> Any:
+        """Wait for a thread no longer than the time limit. The thread itself can't be stopped."""
+        running = threads.run(lambda: bound.function(*bound.args, **bound.kwargs))
+        try:
+            await asyncio.wait({running}, timeout=bound.options.timeout)
+        finally:
+            if not running.done():
+                self._late.expect(running, operation, number=number)
+        if not running.done():
+            raise _OverrunError(_too_long(bound, operation), running)
+        value = running.result()
+        if not isinstance(value, Awaitable):
+            return value
+        return await _in_time(value, bound, operation)  # a plain function may make a coroutine
+
+    def _write_intent(self) -> None:
+        if self._recorder.has_queued:
+            written = asyncio.ensure_future(self._append())
+            written.add_done_callback(lambda done: done.exception())  # asked for when the outcome fails too
+            self._intent = written
+
+    # --- failures ---
+
+    async def _record_failure(self, operation: Operation, failed: Failed, *, due: Instant | None, number: int) -> Any:
+        """Record a failed try. Returns it as it was recorded: what will be raised if no other try is due."""
+        if failed.running is not None:
+            self._recorder.note(StepTimedOut(duration=failed.duration), step=operation.key, try_number=number)
+        if due is None:
+            return await self._record_final(operation, failed, number=number)
+        if failed.running is not None:
+            await self.flush()
+            waited = self._system.now()
+            await asyncio.wait({failed.running})  # two at a time could do it twice
+            due += self._system.now() - waited
+        body = RetrySet(due=due, error=failure.to_record(failed.error), duration=failed.duration)
+        self._recorder.note(body, step=operation.key, try_number=number)
+        self._careful = False
+        await self.flush()
+        return failed
+
+    async def _record_final(self, operation: Operation, failed: Failed, *, number: int) -> Failed:
+        body = StepFailed(error=failure.to_record(failed.error), duration=failed.duration)
+        noted = self._recorder.note(body, step=operation.key, try_number=number)
+        await self._outcome_written(operation)
+        error = failure.rebuild(noted.error).with_traceback(failed.error.__traceback__)
+        return Failed(error, failed.duration)
+
+    async def _give_up(self, branch: Branch, operation: Operation, decision: Execute) -> None:
+        """The time that retry= allows was over before this try: the process may have been gone meanwhile."""
+        text = f"{operation.name} had no outcome within the time that its retry= allows"
+        last = decision.last_error
+        failed = Failed(failure.rebuild(last) if last else TimeoutError(text), 0)
+        failed = await self._record_final(operation, failed, number=decision.try_number - 1)
+        await self._turn(branch, operation)
+        self.hand_failure(failed.error, operation.key)
+
+    def hand_failure(self, error: Exception, key: str) -> NoReturn:
+        """Raise a recorded failure in the body, and remember whose it was."""
+        self.raised.append((error, key))
+        raise error
+
+    def cancelled(self, operation: Operation) -> None:
+        """The program's own code cancelled this operation. What is recorded of it already stays as it is."""
+        self._turns.withdraw(operation.key)
+        step = self._recorder.state.steps.get(operation.key)
+        if step is None or step.status not in CANCELLABLE:
+            return
+        timer = Timer(step.key, step.due) if step.status is StepStatus.WAITING and step.due else None
+        body = StepCancelled(still_running=self._late.expects(step.key), worst_cost_usd=step.worst_cost_usd)
+        self._recorder.note(body, step=step.key, try_number=step.try_number)
+        if timer:
+            self._append(timer_cleared=timer).add_done_callback(lambda done: done.exception())
+
+    # --- waits and reads ---
+
+    async def sleep(self, branch: Branch, operation: Operation, due: Instant, *, is_set: bool) -> None:
+        """Wait until the due time, which is recorded first."""
+        if not is_set:
+            body = TimerSet(due=due, input=as_value(operation.input), digest=codec.input_digest(operation.input))
+            self._recorder.note(body, step=operation.key)
+            await self.flush(timer_set=Timer(operation.key, due))
+        await self._wait_until(due)
+        self._recorder.note(TimerFired(), step=operation.key)
+        await self._outcome_written(operation, timer_cleared=Timer(operation.key, due))
+        await self._turn(branch, operation)
+
+    def note_read(self) -> None:
+        """A read was noted: no function starts before it is on disk."""
+        self._has_reads = True
+
+    async def _wait_until(self, due: Instant) -> None:
+        if due > self._system.now():
+            await self._system.sleep_until(due)
+        if self._ending.is_sealed:
+            raise End
+
+    # --- writing ---
+
+    async def _outcome_written(self, operation: Operation, *, timer_cleared: Timer | None = None) -> None:
+        """An outcome was noted: wait until it is on disk."""
+        self._careful = False
+        if not self._branches.is_alone:
+            self._turns.note(operation.key)
+        await self.flush(timer_cleared=timer_cleared)
+
+    async def _turn(self, branch: Branch, operation: Operation) -> None:
+        """The outcome is on disk. Among several branches it is handed over when it is its turn."""
+        if self._branches.is_alone:
+            return
+        if self._ending.is_sealed:
+            raise End
+        await self._turns.outcome(branch, operation.key)
+
+    async def flush(self, *, timer_set: Timer | None = None, timer_cleared: Timer | None = None) -> None:
+        """Append what is noted, and wait until it is on disk. If it can't be, we no longer drive the run."""
+        try:
+            await self._append(timer_set=timer_set, timer_cleared=timer_cleared)
+        except CounterfoilError as error:
+            cause = self._intent_error() or error
+            if self._ending.stopped is None:
+                self._ending.stopped = RunStoppedError(run=self._ending.run, why=str(cause))
+                self._ending.stopped.__cause__ = cause
+            raise End from None
+
+    def _append(self, *, timer_set: Timer | None = None, timer_cleared: Timer | None = None) -> "asyncio.Future[None]":
+        written = asyncio.ensure_future(self._recorder.flush(timer_set=timer_set, timer_cleared=timer_cleared))
+        if self._has_reads:
+            self._reads, self._has_reads = written, False
+        return written
+
+    def _reads_are_written(self) -> bool:
+        return not self._has_reads and (self._reads is None or self._reads.done())
+
+    def _intent_error(self) -> BaseException | None:
+        """Why the intent was not written, if it was on its way before the append that failed: the true cause."""
+        return self._intent.exception() if self._intent and self._intent.done() else None
+
+
+class _OverrunError(Exception):
+    """A plain function that goes on past its time."""
+
+    def __init__(self, error: TimeoutError, running: "asyncio.Future[Any]") -> None:
+        super().__init__()
+        self.error, self.running = error, running
+
+
+def returns_of(bound: Bound) -> Any:
+    """The declared type of a step's result."""
+    return bound.definition.returns if bound.options.returns is UNSET else bound.options.returns
+
+
+async def _in_time(made: Awaitable[Any], bound: Bound, operation: Operation) -> Any:
+    try:
+        async with asyncio.timeout(bound.options.timeout) as limit:
+            return await made
+    except TimeoutError as error:
+        if limit.expired():
+            raise _too_long(bound, operation) from error
+        raise
+
+
+def _too_long(bound: Bound, operation: Operation) -> TimeoutError:
+    return TimeoutError(f"{operation.name} took longer than {bound.options.timeout:g} seconds")
+
+
+def _own_cancel(error: asyncio.CancelledError) -> RecordedError:
+    kind = type(error)
+    return RecordedError(type=f"{kind.__module__}.{kind.__qualname__}", message=str(error))
+
+
+def _microseconds(begun: int) -> int:
+    return (time.perf_counter_ns() - begun) // 1000

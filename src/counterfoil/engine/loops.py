@@ -1,0 +1,101 @@
+"""What a loop is given while runs have bodies on it: a task factory that numbers branches, and a look at timers.
+
+Both stand before the loop's own and pass on to it all that does not come from a workflow's body. They are taken away
+when the last body on the loop has ended.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from counterfoil.engine import unsafe
+from counterfoil.engine.branches import current_branches, forever
+from counterfoil.engine.definitions import current_step
+
+FAR_SECONDS = 1e8
+"""A refused sleep waits so long: until its run is wound up."""
+
+
+class _Watch:
+    """The factory and the timers of one loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop, self.bodies = loop, 0
+        self._factory = loop.get_task_factory()
+        self._call_at = loop.call_at
+        self._call_later = loop.call_later
+
+    def begin(self) -> None:
+        self.loop.set_task_factory(self.create)
+        self.loop.call_at = self.call_at  # type: ignore[method-assign, assignment]
+        if not isinstance(self.loop, asyncio.BaseEventLoop):  # that one comes by call_at
+            self.loop.call_later = self.call_later  # type: ignore[method-assign, assignment]
+
+    def end(self) -> None:
+        if self.loop.get_task_factory() == self.create:  # else somebody else stands before it; let it be
+            self.loop.set_task_factory(self._factory)
+        for name in ("call_at", "call_later"):
+            if self.loop.__dict__.get(name) == getattr(self, name):
+                delattr(self.loop, name)
+
+    def create(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> "asyncio.Task[Any]":
+        """The task factory."""
+        branches = current_branches.get()
+        parent = branches.in_body() if branches and current_step.get() is None else None
+        if branches is None or parent is None:
+            return self._make(coroutine, options)
+        construct = unsafe.creation(sys._getframe(1))  # noqa: SLF001 - the documented way to a frame
+        if construct:
+            coroutine.close()
+            branches.refuse(unsafe.refusal(construct, parent.place()))
+            coroutine = forever()
+        if self._factory is None:
+            return branches.grow_plainly(parent, coroutine, {"loop": loop, **options})
+        return branches.grow(parent, coroutine, lambda known: self._make(known, options))
+
+    def call_at(self, when: float, callback: Callable[..., Any], *args: Any, **options: Any) -> asyncio.TimerHandle:
+        """As the loop's own."""
+        branches = current_branches.get()
+        branch = branches.in_body() if branches and current_step.get() is None else None
+        if branches is None or branch is None:
+            return self._call_at(when, callback, *args, **options)
+        if unsafe.is_sleep(callback):
+            branches.refuse(unsafe.refusal("asyncio.sleep", branch.place()))
+            when += FAR_SECONDS
+        timer = self._call_at(when, callback, *args, **options)
+        if unsafe.is_limit(callback):
+            branch.limits.append(timer)
+        return timer
+
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, **options: Any) -> asyncio.TimerHandle:
+        """As the loop's own."""
+        return self.call_at(self.loop.time() + delay, callback, *args, **options)
+
+    def _make(self, coroutine: Coroutine[Any, Any, Any], options: dict[str, Any]) -> "asyncio.Task[Any]":
+        if self._factory is None:
+            return asyncio.Task(coroutine, loop=self.loop, **options)
+        return self._factory(self.loop, coroutine, **options)  # type: ignore[return-value]
+
+
+_watches: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]" = WeakKeyDictionary()
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[None]:
+    """While a workflow's body is on the running loop."""
+    loop = asyncio.get_running_loop()
+    watch = _watches.get(loop)
+    if watch is None:
+        watch = _watches[loop] = _Watch(loop)
+        watch.begin()
+    watch.bodies += 1
+    try:
+        yield
+    finally:
+        watch.bodies -= 1
+        if not watch.bodies:
+            watch.end()
+            del _watches[loop]

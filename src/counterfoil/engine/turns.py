@@ -1,0 +1,98 @@
+"""Outcomes are handed over one at a time, in the order of the journal, each when the run is quiet.
+
+With more than one branch the order in which outcomes arrive shows in the program: in a shared list, a queue, a lock. So
+each is handed over only when all that followed from the one before has come to rest, live just as on a replay. With one
+branch none of this is needed, and nothing of it happens.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from counterfoil.core.replay import Consumed, Cursor, Decision, Mismatch
+from counterfoil.engine.branches import Branch, Branches
+from counterfoil.engine.ending import Ending
+
+
+class Turns:
+    """Who is handed what next. `differs` is called when the code does not fit the record."""
+
+    def __init__(self, cursor: Cursor, ending: Ending, differs: Callable[[Mismatch], None]) -> None:
+        self._cursor, self._ending, self._differs = cursor, ending, differs
+        self._waiting: dict[str, tuple[Branch, asyncio.Future[Any]]] = {}
+        self._noted: deque[str] = deque()  # outcomes of this attempt, in the order of the journal
+        self._is_consumed = False
+        self._is_looking = False
+
+    def watch(self, branches: Branches) -> None:
+        """Hand over to these branches."""
+        self._branches = branches
+
+    def stir(self) -> None:
+        """Something of the run goes on: look until it is quiet again."""
+        if not self._is_looking:
+            self._is_looking = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    async def decision(self, branch: Branch, key: str) -> Decision:
+        """What is recorded for this operation, when it is its turn; or how to make it, once the record is used up."""
+        return await self._turn(branch, key)  # type: ignore[no-any-return]
+
+    def note(self, key: str) -> None:
+        """An outcome of this operation was noted in the journal."""
+        self._noted.append(key)
+
+    async def outcome(self, branch: Branch, key: str) -> None:
+        """The noted outcome is on disk: wait for its turn."""
+        await self._turn(branch, key)
+
+    def withdraw(self, key: str) -> None:
+        """The operation was cancelled, and takes no turn any more."""
+        self._cursor.withdraw(key)
+        if key in self._noted:
+            self._noted.remove(key)
+
+    async def _turn(self, branch: Branch, key: str) -> Any:
+        turn: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[key] = branch, turn
+        self.stir()
+        try:
+            return await turn
+        finally:
+            self._branches.woke(branch)
+            self._waiting.pop(key, None)
+
+    def _look(self) -> None:
+        if self._ending.is_sealed or (self._branches.is_quiet() and not self._hand_over()):
+            self._is_looking = False
+        else:
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _hand_over(self) -> bool:
+        """Hand the next outcome over. Whether anything was."""
+        return (not self._is_consumed and self._hand_over_recorded()) or self._hand_over_new()
+
+    def _hand_over_recorded(self) -> bool:
+        found = self._cursor.hand_over()
+        if isinstance(found, Mismatch):
+            self._differs(found)
+            return False
+        if isinstance(found, Consumed):
+            self._is_consumed = True
+            for turn in found.turns:
+                self._give(turn.key, turn.decision)
+            return bool(found.turns)
+        return self._give(found.key, found.decision)
+
+    def _hand_over_new(self) -> bool:
+        if not self._is_consumed or not self._noted or self._noted[0] not in self._waiting:
+            return False
+        return self._give(self._noted.popleft(), None)
+
+    def _give(self, key: str, decision: Decision | None) -> bool:
+        branch, turn = self._waiting[key]
+        if not turn.done():
+            turn.set_result(decision)
+            self._branches.wake(branch)
+        return True
