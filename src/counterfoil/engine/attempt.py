@@ -17,6 +17,7 @@ import msgspec
 from counterfoil.core import codec, failure, retry
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import (
+    ArtifactStored,
     ReadRecorded,
     RetrySet,
     StepFailed,
@@ -38,6 +39,7 @@ from counterfoil.core.replay import (
     describe,
 )
 from counterfoil.core.scrub import Scrubber
+from counterfoil.core.state import artifact_input
 from counterfoil.engine.calls import MODEL, UNSET, Bound
 from counterfoil.engine.definitions import CurrentStep, current_step
 from counterfoil.engine.recorder import Recorder, as_value
@@ -403,6 +405,27 @@ class Attempt:
 
     def _pause_on_unknown(self, operation: Operation) -> None:
         self.halt(unknown_verdict(self.run, operation))
+
+    async def store_artifact(self, body: ArtifactStored, content: bytes) -> None:
+        """Record that the run keeps this content; it is on disk, whole, before the event. A replay writes nothing."""
+        await self._enter("artifact")
+        try:
+            asked = bytes(artifact_input(body))
+            operation = Operation(key=self._next_key(), kind="artifact", name="artifact", input=asked)
+            decision = self.cursor.ask(operation)
+            if type(decision) is Replay:
+                await self._breathe()
+                return
+            if type(decision) is not Execute:
+                self._refuse(decision, operation)
+            self.recorder.note(body, step=operation.key, content=content)
+            await self._flushed()
+            self._careful = False
+        except asyncio.CancelledError:
+            self._check_cancelled("artifact")
+            raise
+        finally:
+            self._under_way = None
 
 
 async def _made(bound: Bound) -> Any:

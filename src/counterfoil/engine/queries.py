@@ -1,13 +1,17 @@
 """Read models: what a person asks about a run, made from its events. Nothing here runs user code."""
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
 import msgspec
 
+from counterfoil import artifacts
+from counterfoil.artifacts import Need
 from counterfoil.core import integrity
 from counterfoil.core.clock import SECOND, Instant
 from counterfoil.core.events import (
     BOOKKEEPING,
+    ArtifactStored,
     AttemptStarted,
     Event,
     OutcomeUnknown,
@@ -23,9 +27,12 @@ from counterfoil.core.events import (
 )
 from counterfoil.core.failure import short_type
 from counterfoil.core.integrity import Anchor, Flaw
-from counterfoil.core.state import RunState, fold
-from counterfoil.errors import CounterfoilError
-from counterfoil.store import Head
+from counterfoil.core.state import RunState, Status, fold
+from counterfoil.errors import ArtifactError, ArtifactMissingError, CounterfoilError
+from counterfoil.store import Head, Store, Stray
+
+OUTCOMES = StepSucceeded | StepFailed | ReadRecorded | ArtifactStored | TimerFired
+"""Events that end a step."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +80,42 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
         return not self.flaws
 
 
+class Use(StrEnum):
+    """What an artifact is needed for."""
+
+    REPLAY = "replay"  # the run has not ended, and can't go on without it
+    OUTCOME = "outcome"  # the run has ended, and how can't be told without it
+    HISTORY = "history"  # the run has ended; its outcome can still be had
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """An artifact that is missing or altered, and one event that needs it."""
+
+    digest: str
+    size_bytes: int
+    problem: str  # missing, altered
+    run: str
+    seq: int
+    step: str | None
+    state: Status
+    needed_for: Use
+
+
+class ArtifactReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found among the artifacts of a store."""
+
+    artifacts: int  # that events name
+    size_bytes: int  # of those
+    losses: tuple[Loss, ...]
+    unreadable: tuple[tuple[str, Flaw], ...]  # events that should name an artifact and don't, with their runs
+    strays: tuple[Stray, ...]  # left by a crash, or by a write that was refused; harmless
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every artifact that an event names is there, as it was stored."""
+        return not self.losses and not self.unreadable
+
+
 def timeline(events: Sequence[Event]) -> list[Entry]:
     """The run's entries by index, bookkeeping folded in."""
     entries: list[Entry] = []
@@ -97,7 +140,7 @@ def summary(events: Sequence[Event]) -> Summary:
     starts = [event.seq for event in events if isinstance(event.body, AttemptStarted)]
     return Summary(
         attempts=len(starts),
-        steps=sum(isinstance(event.body, StepSucceeded | StepFailed | ReadRecorded | TimerFired) for event in events),
+        steps=sum(isinstance(event.body, OUTCOMES) for event in events),
         model_calls=_count(intents, "model"),
         tool_calls=_count(intents, "tool"),
         unknown_calls=sum(body.calls for body in unknown),
@@ -108,23 +151,96 @@ def summary(events: Sequence[Event]) -> Summary:
     )
 
 
-def verify(
-    row: Head, records: Sequence[Record], events: Iterable[Event], *, anchors: Sequence[Anchor] = ()
+async def verify(
+    row: Head, records: Sequence[Record], fetch: artifacts.Fetch, *, anchors: Sequence[Anchor] = ()
 ) -> Verification:
-    """Check a run: the chain, the gapless sequence, that every transition was legal, and that its row says the same.
+    """Check a run: the chain, the gapless sequence, the artifacts, the transitions, and that its row says the same.
 
     The row was read before the records, so a run that goes on meanwhile has no flaw by that.
     """
     found = integrity.flaws(records, anchors=anchors)
     if not any((record.seq, record.hash) == (row.seq, row.hash) for record in records):
         found.append(Flaw(row.seq, "the run's row names another event as its last one"))
+    found += [flaw for record in records for flaw in await _artifact_flaws(record, row.run, fetch)]
     if not found:
         try:
-            found = _status_flaws(row, fold(row.run, events))
+            found = _status_flaws(row, fold(row.run, await artifacts.read_all(records, row.run, fetch)))
         except CounterfoilError as error:
             found = [Flaw(getattr(error, "seq", 0), str(error))]
     head = records[-1].hash.hex() if records else ""
     return Verification(run=row.run, events=len(records), head=head, flaws=tuple(found), anchored=bool(anchors))
+
+
+async def inspect_artifacts(store: Store) -> ArtifactReport:
+    """Check every artifact of a store, each once, and look for what no event names."""
+    needs, unreadable = _needs(await store.references())
+    by_digest: dict[str, list[Need]] = {}
+    for need in needs:
+        by_digest.setdefault(need.digest, []).append(need)
+    losses = [loss for each in by_digest.values() for loss in await _losses(each, store)]
+    return ArtifactReport(
+        artifacts=len(by_digest),
+        size_bytes=sum(each[0].size_bytes for each in by_digest.values()),
+        losses=tuple(losses),
+        unreadable=tuple(unreadable),
+        strays=tuple(await store.strays(by_digest.keys())),
+    )
+
+
+def _needs(references: Iterable[tuple[str, Record]]) -> tuple[list[Need], list[tuple[str, Flaw]]]:
+    needs: list[Need] = []
+    unreadable: list[tuple[str, Flaw]] = []
+    for run, record in references:
+        try:
+            need = artifacts.need_of(record, run)
+        except CounterfoilError as error:
+            unreadable.append((run, Flaw(record.seq, str(error))))
+        else:
+            needs += [need] if need else []
+    return needs, unreadable
+
+
+async def _losses(needs: Sequence[Need], store: Store) -> list[Loss]:
+    """What is lost if one artifact is: an entry for each event that needs it."""
+    try:
+        await artifacts.content(needs[0], store.artifact)
+    except ArtifactError as error:
+        return [await _loss(need, error, store) for need in needs]
+    return []
+
+
+async def _loss(need: Need, error: ArtifactError, store: Store) -> Loss:
+    head = await store.head(need.run or "")
+    state = head.status if head else Status.FAILED
+    if head and not state.is_final:
+        use = Use.REPLAY
+    else:
+        use = Use.OUTCOME if head and head.seq == need.seq else Use.HISTORY
+    return Loss(
+        digest=need.digest,
+        size_bytes=need.size_bytes,
+        problem="missing" if isinstance(error, ArtifactMissingError) else "altered",
+        run=need.run or "",
+        seq=need.seq or 0,
+        step=need.step,
+        state=state,
+        needed_for=use,
+    )
+
+
+async def _artifact_flaws(record: Record, run: str, fetch: artifacts.Fetch) -> list[Flaw]:
+    """What is wrong with the artifact that this record names; a stub that can't be read is for others to tell."""
+    try:
+        need = artifacts.need_of(record, run)
+        if need:
+            await artifacts.content(need, fetch)
+    except ArtifactMissingError as error:
+        return [Flaw(record.seq, f"its artifact {error.digest} is missing")]
+    except ArtifactError as error:
+        return [Flaw(record.seq, f"its artifact {error.digest} is not what was stored")]
+    except CounterfoilError:
+        return []
+    return []
 
 
 def _status_flaws(row: Head, state: RunState) -> list[Flaw]:
@@ -157,6 +273,8 @@ def _entry(index: int, event: Event, names: dict[str, tuple[str, str]]) -> Entry
 def _named(event: Event, names: dict[str, tuple[str, str]]) -> tuple[str | None, str | None]:
     if isinstance(event.body, RunStarted):
         return None, event.body.workflow
+    if isinstance(event.body, ArtifactStored):
+        return "artifact", "artifact"
     if isinstance(event.body, TimerSet | TimerFired):
         return "sleep", "sleep"
     return names.get(event.step or "", (None, None))
@@ -215,6 +333,7 @@ _WHAT = {
     "step_succeeded": "succeeded",
     "step_failed": "failed",
     "read_recorded": "read",
+    "artifact_stored": "stored",
     "timer_set": "timer set",
     "timer_fired": "timer fired",
 }
