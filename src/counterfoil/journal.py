@@ -23,7 +23,7 @@ from counterfoil.core.integrity import Anchor
 from counterfoil.core.keys import check_run_id
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import Status
-from counterfoil.engine import queries
+from counterfoil.engine import inspection, queries
 from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, known_workflow, workflow_of
@@ -263,10 +263,10 @@ class Journal:
         need = Need(digest=artifact.digest, size_bytes=artifact.size_bytes)
         return await artifacts.content(need, self.store.artifact)
 
-    async def inspect_artifacts(self) -> queries.ArtifactReport:
+    async def inspect_artifacts(self) -> inspection.ArtifactReport:
         """Check all artifacts of the store: which are lost, what needs them, and what no event names."""
         self._check_open()
-        return await queries.inspect_artifacts(self.store)
+        return await inspection.inspect_artifacts(self.store)
 
     async def head(self, id: str) -> Head:
         """The run's stored row. Raises RunNotFoundError."""

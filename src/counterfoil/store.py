@@ -102,7 +102,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 class Stray(msgspec.Struct, frozen=True):
     """Something among the artifacts that no event names, such as a crash leaves behind."""
 
-    name: str  # as the store calls it; says nothing of the content
+    name: str  # as the store calls it
     size_bytes: int
 
 

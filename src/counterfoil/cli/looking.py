@@ -9,7 +9,8 @@ from counterfoil.cli.describe import count
 from counterfoil.cli.options import Options
 from counterfoil.cli.outcomes import Exit, StoreMissingError
 from counterfoil.core.integrity import Anchor
-from counterfoil.engine.queries import ArtifactReport, Use, Verification
+from counterfoil.engine.inspection import ArtifactReport, Use
+from counterfoil.engine.queries import Verification
 from counterfoil.stores.sqlite import SqliteStore
 
 PAGE = 200

@@ -8,7 +8,8 @@ from counterfoil.cli.describe import moment_exactly
 from counterfoil.cli.view import Pass, RunView
 from counterfoil.core.clock import SECOND
 from counterfoil.core.events import Event, RunCompleted, RunFailed
-from counterfoil.engine.queries import ArtifactReport, Entry, Verification
+from counterfoil.engine.inspection import ArtifactReport
+from counterfoil.engine.queries import Entry, Verification
 from counterfoil.store import Head
 
 INSTANTS = frozenset({"due", "time"})

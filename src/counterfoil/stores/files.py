@@ -39,16 +39,16 @@ class ArtifactFiles:
         self._mode = stat.S_IMODE(mode) & 0o666
         self._synced: set[Path] = set()  # folders that are sure to be found again
 
-    def keep(self, contents: Mapping[str, bytes]) -> dict[str, OSError]:
+    def keep(self, contents: Mapping[str, bytes]) -> dict[str, Exception]:
         """Put contents on disk, by digest. Returns what went wrong; all others are there to stay."""
-        wrong: dict[str, OSError] = {}
+        wrong: dict[str, Exception] = {}
         placed: dict[Path, list[str]] = {}
         for digest, content in contents.items():
             place = self._place(digest)
             try:
                 self._put(place, content)
                 placed.setdefault(place.parent, []).append(digest)
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - handed to whoever wanted it kept
                 self._synced.clear()  # somebody may have removed the folders
                 wrong[digest] = error
         for folder, digests in placed.items():

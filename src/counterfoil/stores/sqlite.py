@@ -273,11 +273,12 @@ class SqliteStore:
         wrong = self._files.keep(artifacts) if artifacts else {}
         return [self._refused(write, wrong) for write in batch] if wrong else batch
 
-    def _refused(self, write: _Write, wrong: Mapping[str, OSError]) -> _Write:
+    def _refused(self, write: _Write, wrong: Mapping[str, Exception]) -> _Write:
         errors = [wrong[digest] for digest in write.artifacts if digest in wrong]
 
         def refuse(_: "_Transaction") -> None:
-            raise self._unavailable(errors[0]) from errors[0]
+            error = errors[0]
+            raise self._unavailable(error) if isinstance(error, OSError) else error from error
 
         return write._replace(work=refuse) if errors else write
 
