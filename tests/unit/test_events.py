@@ -192,8 +192,7 @@ def test_each_diagnostic_field_alone_can_go(recorded, name, field):
 def test_without_a_critical_field_the_error_names_it(name, field):
     record = sample(name, field)
     with pytest.raises(JournalUnreadableError) as caught:
-        events.read_stub(record, "r")
-        events.read(record, "r")
+        read_wholly(record)
     assert (caught.value.facts["run"], caught.value.facts["seq"]) == ("r", 4)
     assert f"`{field}`" in caught.value.facts["problem"]
 
@@ -205,6 +204,12 @@ def test_an_absent_critical_field_means_its_stated_default(key):
     holder = {"envelope": event.envelope, "error": getattr(event.body, "error", None)}.get(name, event.body)
     value = getattr(holder, {"try": "try_number"}.get(field, field))
     assert (json.loads(bytes(value)) if isinstance(value, msgspec.Raw) else value) == DEFAULTS[key]
+
+
+def read_wholly(record: Record) -> events.Event:
+    """The event, and before that the stub, if it has one."""
+    events.read_stub(record, "r")
+    return events.read(record, "r")
 
 
 def sample(name: str, missing: str) -> Record:
