@@ -41,10 +41,11 @@ def release(request):
 @pytest.fixture
 def held(release):
     """The records of the release's runs, by id."""
-    runs = STORED[release]
-    return {
-        run: [Record(**{k: b64decode(v) if k in BYTES else v for k, v in r.items()}) for r in runs[run]] for run in runs
-    }
+    return {run: [record_of(stored) for stored in records] for run, records in STORED[release].items()}
+
+
+def record_of(stored):
+    return Record(**{name: b64decode(value) if name in BYTES else value for name, value in stored.items()})
 
 
 @pytest.fixture
@@ -69,9 +70,10 @@ def insert(file, run, records, state):
     )
     row, previous = file.last_insert_rowid(), 0
     for r in records:
-        sql = "INSERT INTO events VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
-        file.execute(sql, (row, r.seq, previous, r.envelope, r.commitment, r.salt, r.body, r.hash))
-        previous = file.last_insert_rowid()
+        next_id = file.execute("SELECT coalesce(max(id), 0) + 1 FROM events").get
+        event = (next_id, row, r.seq, previous, r.envelope, r.commitment, r.salt, r.body, r.hash)
+        file.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", event)
+        previous = next_id
     file.execute("UPDATE runs SET head_id = ? WHERE id = ?", (previous, row))
 
 
