@@ -99,6 +99,14 @@ async def test_the_key_stays_when_the_store_is_opened_again(store, file):
     assert await store.artifact(DIGEST) == CONTENT
 
 
+async def test_a_store_that_is_opened_by_a_link_has_the_same_artifacts(store, file, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(store.path)
+    async with opened(link) as linked:
+        assert await linked.artifact(DIGEST) == CONTENT
+
+
 async def test_small_events_make_no_folder(store, head, folder):
     await store.append(after(head))
     assert not folder.exists()

@@ -24,7 +24,7 @@ from counterfoil import (
     workflow,
 )
 from counterfoil.artifacts import BODY_BYTES_MAX, digest_of
-from counterfoil.errors import ArtifactError, NestedStepError
+from counterfoil.errors import ArtifactError, NestedStepError, StoreUnavailableError
 from counterfoil.stores.sqlite import SqliteStore
 from counterfoil.testing.clock import ManualSystem
 
@@ -415,6 +415,20 @@ async def test_a_body_that_reads_a_lost_artifact_pauses_and_does_not_fail(files,
             await journal.resume("r")
     cause = caught.value.__cause__
     assert (caught.value.reason, type(cause), cause.run, cause.seq, cause.step) == (error.code, error, "r", 2, "0")
+
+
+async def test_a_body_that_cannot_read_an_artifact_just_now_leaves_its_run_resumable(files):
+    await stop_in_its_wait(SqliteStore(files), keeping(b"one"))
+    folder = files.with_name("runs.db-artifacts")
+    saved = folder.rename(folder.with_name("saved"))
+    folder.symlink_to(folder)  # a loop: the system refuses to look, whoever asks
+    async with opened(files) as journal:
+        with pytest.raises(RunStoppedError) as caught:
+            await journal.resume("r", keeping(b"one"))
+    folder.unlink()
+    saved.rename(folder)
+    async with opened(files) as journal:
+        assert (type(caught.value.__cause__), await journal.resume("r")) == (StoreUnavailableError, "one")
 
 
 async def test_an_artifact_of_nobody_is_missing(desk):

@@ -364,8 +364,8 @@ class SqliteStore:
         key = db.execute("SELECT key FROM artifact_key").get
         if not isinstance(key, bytes):
             raise StoreUnavailableError(store=self.name, problem="the key that names its artifacts is gone")
-        folder = self.path.with_name(self.path.name + "-artifacts")
-        files = ArtifactFiles(folder, key, self.path.stat().st_mode)
+        path = self.path.resolve()  # SQLite follows links too: by whatever name it is opened, it has one folder
+        files = ArtifactFiles(path.with_name(path.name + "-artifacts"), key, path.stat().st_mode)
         files.sweep()
         return files
 

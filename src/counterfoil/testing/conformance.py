@@ -536,6 +536,12 @@ class _Closing(_Given):
         await store.close()
         assert [type(await tried(each)) for each in written] == [type(None), StaleEpochError]
 
+    async def test_closing_finishes_a_large_append(self, store: Store, head: Head) -> None:
+        written = store.append(large(head, CONTENT))
+        await store.close()
+        await store.open()
+        assert (await tried(written), await store.artifact(digest_of(CONTENT))) == (None, CONTENT)
+
     async def test_a_closed_store_refuses_every_call(self, store: Store, head: Head) -> None:
         await store.close()
         calls: list[Callable[[], Any]] = [
