@@ -116,8 +116,14 @@ class ArtifactFiles:
         """A new file, locked. It may be swept before it is locked; then another one is made."""
         while True:
             descriptor, name = tempfile.mkstemp(dir=self._new)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.fstat(descriptor).st_nlink:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                is_there = os.fstat(descriptor).st_nlink > 0
+            except OSError:  # a file system without locks
+                os.unlink(name)
+                os.close(descriptor)
+                raise
+            if is_there:
                 return _Spot(name, descriptor)
             os.close(descriptor)
 
