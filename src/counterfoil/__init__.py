@@ -9,6 +9,7 @@ if sys.platform == "win32":
     msg = "counterfoil needs POSIX file locks to know a dead process from a living one; Windows has none. Use WSL."
     raise ImportError(msg)
 
+from counterfoil.artifacts import Artifact
 from counterfoil.core.codec import Secret
 from counterfoil.core.events import Event
 from counterfoil.core.registry import register
@@ -18,6 +19,8 @@ from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context, bind, current, in_run, reveal, this_step
 from counterfoil.engine.definitions import CurrentStep, model, step, workflow
 from counterfoil.errors import (
+    ArtifactAlteredError,
+    ArtifactMissingError,
     CounterfoilError,
     InputMismatchError,
     MismatchError,
@@ -35,6 +38,9 @@ from counterfoil.errors import (
 from counterfoil.journal import Journal, Run, open, run_sync
 
 __all__ = [
+    "Artifact",
+    "ArtifactAlteredError",
+    "ArtifactMissingError",
     "Call",
     "Context",
     "CounterfoilError",

@@ -14,7 +14,8 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
     ├── MismatchError ── StepMismatchError, InputMismatchError, UnfinishedError
     ├── RecordedError
     └── StoreError ── StoreUrlError, StoreNewerError, NotAStoreError, StoreUnavailableError,
-                      StoreClosedError, StaleEpochError, JournalDamagedError, JournalUnreadableError
+                      StoreClosedError, StaleEpochError, JournalDamagedError, JournalUnreadableError,
+                      ArtifactError ── ArtifactMissingError, ArtifactAlteredError
 
 Signals that user code must not swallow are not in this tree: `Halted` derives from BaseException.
 """
@@ -463,6 +464,39 @@ class JournalUnreadableError(StoreError):
     seq: int
     type: str
     problem: str
+
+
+class ArtifactError(StoreError):
+    """An artifact can't be given. `run`, `seq` and `step` name the event that needs it, where that is known."""
+
+    code = "artifact"
+    where: str
+    run: str | None
+    seq: int | None
+    step: str | None
+    digest: str
+    size_bytes: int
+
+
+class ArtifactMissingError(ArtifactError):
+    """The artifact is not in the store."""
+
+    code = "artifact_missing"
+    sentence = "{where}: the artifact {digest} ({size_bytes} bytes) is missing"
+    advice = (
+        "Restore it from a backup of the store: with SQLite, the folder of artifacts belongs to the file. "
+        "`counterfoil doctor` lists all that is missing."
+    )
+
+
+class ArtifactAlteredError(ArtifactError):
+    """What lies in the artifact's place is not what was stored. It was not used."""
+
+    code = "artifact_altered"
+    sentence = "{where}: the artifact {digest} ({size_bytes} bytes) is not what was stored"
+    advice = (
+        "Something else than counterfoil changed it. Restore it from a backup; `counterfoil doctor` lists all such."
+    )
 
 
 class Halted(BaseException):

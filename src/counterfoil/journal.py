@@ -14,14 +14,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, TypeVarTuple, cast, overload
 
-from counterfoil.core import codec, events
+from counterfoil import artifacts
+from counterfoil.artifacts import Artifact, Need
+from counterfoil.core import codec
 from counterfoil.core.events import Event, Record, RunStarted
 from counterfoil.core.failure import printable
 from counterfoil.core.integrity import Anchor
 from counterfoil.core.keys import check_run_id
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import Status
-from counterfoil.engine import queries
+from counterfoil.engine import inspection, queries
 from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, known_workflow, workflow_of
@@ -243,18 +245,28 @@ class Journal:
         return [Run(self, head, known_workflow(head.workflow)) for head in await self.store.heads(query)]
 
     async def events(self, id: str) -> Sequence[Event]:
-        """All events of a run, in order. Raises RunNotFoundError, JournalDamagedError, JournalUnreadableError."""
-        row = await self.head(id)
-        records = await self.store.read(id)
-        if not records or records[0].seq:
-            raise JournalDamagedError(run=id, seq=row.seq, problem="the events that lead to it are not there")
-        return [events.read(record, id) for record in records]
+        """All events of a run, in order.
+
+        Raises RunNotFoundError, JournalDamagedError, JournalUnreadableError, ArtifactMissingError,
+        ArtifactAlteredError.
+        """
+        return await artifacts.read_all(await self._records(id), id, self.store.artifact)
 
     async def verify(self, id: str, *, anchors: Sequence[Anchor] = ()) -> queries.Verification:
-        """Check a run's chain, sequence and transitions. `anchors` are heads that were kept outside the store."""
+        """Check a run's chain, sequence, transitions and artifacts. `anchors` are heads kept outside the store."""
         row = await self.head(id)
-        records = await self.store.read(id)
-        return queries.verify(row, records, (events.read(record, id) for record in records), anchors=anchors)
+        return await queries.verify(row, await self.store.read(id), self.store.artifact, anchors=anchors)
+
+    async def read(self, artifact: Artifact) -> bytes:
+        """The bytes of an artifact that a run keeps. Raises ArtifactMissingError, ArtifactAlteredError."""
+        self._check_open()
+        need = Need(digest=artifact.digest, size_bytes=artifact.size_bytes)
+        return await artifacts.content(need, self.store.artifact)
+
+    async def inspect_artifacts(self) -> inspection.ArtifactReport:
+        """Check all artifacts of the store: which are lost, what needs them, and what no event names."""
+        self._check_open()
+        return await inspection.inspect_artifacts(self.store)
 
     async def head(self, id: str) -> Head:
         """The run's stored row. Raises RunNotFoundError."""
@@ -283,9 +295,11 @@ class Journal:
         raw = self._scrubber.raw(self._input_of(declared, call))
         now = self._system.now()
         body = RunStarted(workflow=declared.name, input=as_value(raw), version=declared.version, tags=tags)
-        record = first_record(run, body, now=now, system=self._system, scrubber=self._scrubber)
+        record, contents = first_record(run, body, now=now, system=self._system, scrubber=self._scrubber)
         owner = (await self._drives.lease()).worker if is_ours else None
-        new = NewRun(run=run, workflow=declared.name, tags=tags, record=record, now=now, owner=owner)
+        new = NewRun(
+            run=run, workflow=declared.name, tags=tags, record=record, now=now, owner=owner, artifacts=contents
+        )
         head, is_new = await self.store.start(new)
         if not is_new:
             await self._check_same(head, declared, raw)
@@ -313,7 +327,7 @@ class Journal:
     async def _check_same(self, head: Head, declared: Workflow, raw: bytes) -> None:
         if head.workflow not in {declared.name, *declared.aliases}:
             raise RunConflictError(run=head.run, what="workflow", recorded=head.workflow, attempted=declared.name)
-        body = (await self.events(head.run))[0].body
+        body = (await self._event(head.run, 0)).body
         recorded = bytes(cast("RunStarted", body).input)
         if recorded != raw and codec.input_digest(recorded) != codec.input_digest(raw):
             raise RunConflictError(run=head.run, what="input", recorded=_shown(recorded), attempted=_shown(raw))
@@ -332,7 +346,18 @@ class Journal:
             head = await self.head(head.run)
 
     async def _outcome(self, head: Head, declared: Workflow | None) -> Any:
-        return outcome_of(declared, head.run, (await self.events(head.run))[-1])
+        return outcome_of(declared, head.run, await self._event(head.run, -1))
+
+    async def _event(self, run: str, index: int) -> Event:
+        """One event: the others may need artifacts that are large, or lost."""
+        return await artifacts.read((await self._records(run))[index], run, self.store.artifact)
+
+    async def _records(self, run: str) -> Sequence[Record]:
+        row = await self.head(run)
+        records = await self.store.read(run)
+        if not records or records[0].seq:
+            raise JournalDamagedError(run=run, seq=row.seq, problem="the events that lead to it are not there")
+        return records
 
     def _check_open(self) -> None:
         if not self._is_open:

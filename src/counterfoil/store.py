@@ -51,6 +51,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     record: Record  # its run_started event
     now: Instant
     owner: str | None = None  # when given, the run starts out owned, at epoch 1
+    artifacts: dict[str, bytes] = {}  # contents that the record names, by digest
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -74,6 +75,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     timer_set: Timer | None = None
     timer_cleared: Timer | None = None  # exactly this one
     taken: Sequence[str] = ()  # ids of the run's inbox messages that these events take in; others are ignored
+    artifacts: dict[str, bytes] = {}  # contents that these records name, by digest
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +99,13 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
+class Stray(msgspec.Struct, frozen=True):
+    """Something among the artifacts that no event names, such as a crash leaves behind."""
+
+    name: str  # as the store calls it
+    size_bytes: int
+
+
 class Store(Protocol):
     """A place for journals."""
 
@@ -118,7 +127,7 @@ class Store(Protocol):
     async def start(self, new: NewRun) -> tuple[Head, bool]:
         """One transaction: the run's row and its first event. An id in use changes nothing.
 
-        Returns the head, and whether this call made it.
+        The artifacts are on disk before it. Returns the head, and whether this call made it.
         """
 
     async def take(self, run: str, worker: str, *, now: Instant, dead: AbstractSet[str] = frozenset()) -> Head:
@@ -134,6 +143,9 @@ class Store(Protocol):
         The awaitable is done when all is on disk; appends are accepted in the order of the calls. Raises
         StaleEpochError, with nothing kept, when epoch or revision is not the run's own. A cancelled waiter does not
         cancel the append.
+
+        The artifacts are on disk, whole, before the transaction: no event names one that isn't there. One that can't
+        be written is StoreUnavailableError for this append alone; one that no event came to name may stay as a stray.
         """
 
     async def head(self, run: str) -> Head | None:
@@ -141,6 +153,18 @@ class Store(Protocol):
 
     async def read(self, run: str) -> list[Record]:
         """All events of a run, in order."""
+
+    async def artifact(self, digest: str) -> bytes | None:
+        """What lies in the place of this artifact, unchecked; None when nothing does that could be one."""
+
+    async def references(self) -> list[tuple[str, Record]]:
+        """Every event that names an artifact, with its run: runs in order of creation, events in order.
+
+        Those are the ones whose envelope has a `reference` or the type `artifact_stored`.
+        """
+
+    async def strays(self, digests: AbstractSet[str]) -> list[Stray]:
+        """What lies among the artifacts and is none of these."""
 
     async def heads(self, query: Query) -> list[Head]:
         """Runs, newest first."""

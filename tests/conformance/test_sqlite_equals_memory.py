@@ -18,7 +18,7 @@ from counterfoil.errors import CounterfoilError
 from counterfoil.store import Head, Query, Timer, Worker
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.stores.sqlite import SqliteStore
-from counterfoil.testing.conformance import NOW, after, called, everything, message, new_run
+from counterfoil.testing.conformance import CONTENT, NOW, after, called, everything, large, message, new_run
 
 IN_MEMORY = Path("/dev/shm")
 RUNS, WORKERS = st.sampled_from(["a", "b", "c"]), st.sampled_from(["v", "w"])
@@ -41,9 +41,11 @@ class Ask(msgspec.Struct, frozen=True):
 
     def of(self, store, heads):
         """Make it. What an append does not say, it takes from the run's head as it was before the batch."""
-        if self.method != "append":
+        if self.method not in {"append", "large"}:
             return getattr(store, self.method)(*self.args, **self.options)
         run, count = self.args
+        if self.method == "large":
+            return store.append(large(heads.get(run, NOBODY), *count, **{"run": run} | self.options))
         return store.append(after(heads.get(run, NOBODY), count, **{"run": run} | self.options))
 
 
@@ -61,6 +63,12 @@ QUESTION = st.one_of(
     ask("take", RUNS, WORKERS, now=TIMES, dead=st.frozensets(WORKERS)),
     st.builds(
         Ask, st.just("append"), st.tuples(RUNS, st.integers(1, 3)), st.fixed_dictionaries({}, optional=APPEND_PARTS)
+    ),
+    st.builds(
+        Ask,
+        st.just("large"),
+        st.tuples(RUNS, st.lists(st.sampled_from([CONTENT, b"", b"other"]), min_size=1, max_size=2)),
+        st.fixed_dictionaries({}, optional=APPEND_PARTS),
     ),
     ask("send", st.builds(message, MESSAGES, RUNS, body=st.binary(max_size=3))),
     ask("enlist", st.builds(Worker, id=WORKERS, host=st.just("host"), until=TIMES)),

@@ -8,11 +8,23 @@ import stat
 import apsw
 import pytest
 
+from counterfoil.artifacts import digest_of
 from counterfoil.errors import NotAStoreError, StoreNewerError, StoreUnavailableError
 from counterfoil.store import Query, Timer
 from counterfoil.stores import migrate
 from counterfoil.stores.sqlite import SqliteStore
-from counterfoil.testing.conformance import OTHER, RUN, after, everything, message, moved, new_run, tried
+from counterfoil.testing.conformance import (
+    CONTENT,
+    OTHER,
+    RUN,
+    after,
+    everything,
+    large,
+    message,
+    moved,
+    new_run,
+    tried,
+)
 
 pytestmark = pytest.mark.anyio
 KNOWN = len(migrate.scripts("sqlite"))
@@ -112,6 +124,16 @@ async def test_only_the_owner_can_read_the_files(path):
         await store.start(new_run())
         modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
         assert modes == dict.fromkeys(["runs.db", "runs.db-wal", "runs.db-shm"], 0o600)
+
+
+async def test_a_store_of_an_earlier_release_is_brought_up_to_date_with_all_it_holds(path, written):
+    with contextlib.closing(apsw.Connection(str(path))) as file:
+        file.execute("DROP TABLE artifact_key")
+        file.pragma("user_version", 1)
+    async with opened(path) as store:
+        assert await everything(store) == written
+        await store.append(large(await store.head(RUN), CONTENT))
+        assert await store.artifact(digest_of(CONTENT)) == CONTENT
 
 
 async def refused(path):

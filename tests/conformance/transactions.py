@@ -12,7 +12,7 @@ import apsw
 from counterfoil.core.state import Status
 from counterfoil.store import Timer
 from counterfoil.stores.sqlite import SqliteStore
-from counterfoil.testing.conformance import NOW, OTHER, RUN, WORKER, after, message, new_run
+from counterfoil.testing.conformance import CONTENT, NOW, OTHER, RUN, WORKER, after, large, message, new_run
 from counterfoil.testing.crash import kill
 
 
@@ -41,6 +41,10 @@ async def intend(store):
 async def wait(store):
     timers = {"timer_cleared": Timer("1", NOW), "timer_set": Timer("2", NOW + 1)}
     await store.append(after(await store.head(RUN), 2, status=Status.SUSPENDED, taken=("m", "n"), **timers))
+
+
+async def keep(store):
+    await store.append(large(await store.head(RUN), CONTENT, status=Status.RUNNING))
 
 
 async def end(store):

@@ -86,6 +86,26 @@ async def agent(ctx: Context, question: str) -> str:
     return await ctx.model(answer, weather)
 
 
+# --- one whose input, arguments and results are too large for the journal ---
+
+
+async def recite(text: str) -> str:
+    outside.call("model recite")
+    return text * 2
+
+
+def shorten(text: str) -> str:
+    outside.call("tool shorten")
+    return text[:20_000]
+
+
+@workflow(name="reciter")
+async def reciter(ctx: Context, text: str) -> str:
+    recited = await ctx.model(recite, text)
+    kept = await ctx.artifact(recited.encode(), "text/plain")
+    return await ctx.step(shorten, (await ctx.read(kept)).decode())
+
+
 # --- a longer one, with every function async or none ---
 
 
@@ -153,6 +173,15 @@ async def tell(path: str, tally: str, how: dict) -> list[str]:
     store = KillingStore(SqliteStore(Path(path)), **how.get("kill_at", {}))
     async with counterfoil.open(store) as journal:
         await journal.run(teller, how["kind"], id=RUN)
+    return store.calls
+
+
+async def recite_all(path: str, tally: str, kill_at: dict | None = None) -> list[str]:
+    """Run the reciter, or take it up where it stands. Gives the store calls that it made."""
+    _count_in(tally)
+    store = KillingStore(SqliteStore(Path(path)), **kill_at or {})
+    async with counterfoil.open(store) as journal:
+        await journal.run(reciter, "x" * 20_000, id=RUN)
     return store.calls
 
 

@@ -36,7 +36,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
         What is recorded is not called again; everything else is called once more, even if it was begun; a try that was
         begun and has no outcome is on record as unknown (J2, J4).
         """
-        outside = [step for step in steps if not step.startswith("sleep")]
+        outside = [step for step in steps if not step.startswith(("sleep", "artifact"))]
         return Moment(
             calls={step: self.calls.get(step, 0) + (step not in self.recorded) for step in outside},
             state="completed",

@@ -5,7 +5,7 @@ from typing import Any, assert_type
 from uuid import UUID
 
 import counterfoil
-from counterfoil import Call, Context, Journal, Run, bind, current, model, run_sync, step, workflow
+from counterfoil import Artifact, Call, Context, Journal, Run, bind, current, model, run_sync, step, workflow
 
 
 @step
@@ -48,6 +48,8 @@ async def trip(ctx: Context, question: str, depth: int = 3) -> float:
     assert_type(await ask("why"), list[str])
     assert_type(await Agent().tool(3), bytes)
     assert_type(current(), Context)
+    assert_type(await ctx.artifact(b"x", "text/plain"), Artifact)
+    assert_type(await ctx.read(await ctx.artifact(b"x")), bytes)
     return 1.0
 
 

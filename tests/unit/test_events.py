@@ -14,7 +14,7 @@ import pytest
 import counterfoil
 from counterfoil import Context, Retry
 from counterfoil.core import events
-from counterfoil.core.events import BODIES, Envelope, ErrorRecord, Record, Reference
+from counterfoil.core.events import BODIES, Envelope, ErrorRecord, Record, Reference, Stub
 from counterfoil.core.integrity import ZERO, seal
 from counterfoil.core.replay import Cursor, Execute, Mismatch, Operation
 from counterfoil.core.state import RunState, fold
@@ -22,7 +22,7 @@ from counterfoil.errors import JournalUnreadableError
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.testing.clock import ManualSystem
 
-STRUCTS: list[type[msgspec.Struct]] = [Envelope, ErrorRecord, Reference, *BODIES.values()]
+STRUCTS: list[type[msgspec.Struct]] = [Envelope, ErrorRecord, Reference, Stub, *BODIES.values()]
 DEFAULTS = {
     ("envelope", "step"): None,  # what belongs to the run
     ("envelope", "attempt"): 0,  # recorded before any attempt
@@ -51,7 +51,8 @@ def mark_of(hint: Any) -> str:
 
 
 def name_of(kind: type[msgspec.Struct]) -> str:
-    return {Envelope: "envelope", ErrorRecord: "error", Reference: "reference"}.get(kind, getattr(kind, "type", "?"))
+    names = {Envelope: "envelope", ErrorRecord: "error", Reference: "reference", Stub: "stub"}
+    return names.get(kind, getattr(kind, "type", "?"))
 
 
 FIELDS = {(name_of(kind), field): mark for kind in STRUCTS for field, mark in marks(kind).items()}
@@ -191,7 +192,7 @@ def test_each_diagnostic_field_alone_can_go(recorded, name, field):
 def test_without_a_critical_field_the_error_names_it(name, field):
     record = sample(name, field)
     with pytest.raises(JournalUnreadableError) as caught:
-        events.read(record, "r")
+        read_wholly(record)
     assert (caught.value.facts["run"], caught.value.facts["seq"]) == ("r", 4)
     assert f"`{field}`" in caught.value.facts["problem"]
 
@@ -205,29 +206,42 @@ def test_an_absent_critical_field_means_its_stated_default(key):
     assert (json.loads(bytes(value)) if isinstance(value, msgspec.Raw) else value) == DEFAULTS[key]
 
 
+def read_wholly(record: Record) -> events.Event:
+    """The event, and before that the stub, if it has one."""
+    events.read_stub(record, "r")
+    return events.read(record, "r")
+
+
 def sample(name: str, missing: str) -> Record:
     """A record with every field set, but for the missing one."""
     error = {"type": "builtins:ValueError", "message": "m", "args": ["m"], "attributes": {"a": 1}, "traceback": "t"}
-    kind = {"envelope": "timer_fired", "error": "run_failed", "reference": "timer_fired"}.get(name, name)
+    kinds = {"envelope": "timer_fired", "error": "run_failed", "reference": "timer_fired", "stub": "timer_fired"}
+    kind = kinds.get(name, name)
     envelope = {
         "run": "r", "seq": 4, "type": kind, "time": 1, "step": "0", "attempt": 1, "try": 1, "epoch": 1,
         "incarnation": 2, "contract": "c", "schema": 1,
-        "reference": {"size_bytes": 1, "media_type": "m", "availability": "expiring"},
     }  # fmt: skip
+    reference = {"size_bytes": 1, "media_type": "m", "availability": "expiring"}
+    stub = {"digest": "0" * 64, "size_bytes": 1}
     values = {
         "workflow": "w", "input": {}, "reason": "x", "step": "0", "reopened": "0", "result": 1, "annotated": True,
-        "error": error, "kind": "tool", "name": "f", "digest": "d", "due": 9, "value": 1,
+        "error": error, "kind": "tool", "name": "f", "digest": "0" * 64, "due": 9, "value": 1,
+        "size_bytes": 5, "media_type": "m",
     }  # fmt: skip
+    if name in {"reference", "stub"}:
+        envelope["reference"] = reference
     body = {f: v for f, v in values.items() if f in {x.encode_name for x in msgspec.structs.fields(BODIES[kind])}}
     for holder_name, holder in (
         ("envelope", envelope),
-        ("reference", envelope["reference"]),
+        ("reference", reference),
+        ("stub", stub),
         ("error", error),
         (kind, body),
     ):
         if holder_name == name:
             holder.pop(missing, None)
-    return seal(4, msgspec.json.encode(envelope), msgspec.json.encode(body), salt=bytes(32), previous=ZERO)
+    raw = msgspec.json.encode(stub if "reference" in envelope else body)
+    return seal(4, msgspec.json.encode(envelope), raw, salt=bytes(32), previous=ZERO)
 
 
 @pytest.mark.parametrize(
@@ -259,9 +273,40 @@ def test_a_body_of_a_later_release_with_more_diagnostics_is_read(kind):
 
 
 def test_an_event_written_and_read_is_the_same():
-    envelope = Envelope(
-        run="r", seq=0, type="timer_set", step="1/0", attempt=2, try_number=3, reference=Reference(size_bytes=5)
-    )
+    envelope = Envelope(run="r", seq=0, type="timer_set", step="1/0", attempt=2, try_number=3, incarnation=2)
     body = events.TimerSet(due=9, input=msgspec.Raw(b"{}"), digest="d")
     record = seal(0, events.encode(envelope), events.encode(body), salt=bytes(32), previous=ZERO)
     assert events.read(record, "r") == events.Event(envelope, body, record.hash)
+
+
+@pytest.mark.parametrize("kind", BODIES.values(), ids=name_of)
+def test_a_stub_is_never_taken_for_a_body(kind):
+    record = sample(kind.type, "")
+    envelope = json.loads(record.envelope) | {"reference": {"size_bytes": 5}}
+    outside = msgspec.structs.replace(record, envelope=msgspec.json.encode(envelope))
+    with pytest.raises(JournalUnreadableError, match="its body is an artifact"):
+        events.read(outside, "r")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"digest":"0","size_bytes":1}',
+        b'{"digest":"%s","size_bytes":1,"x":1}' % (b"0" * 64),
+        b"null",
+        b"{",
+        b'"x"',
+    ],
+    ids=bytes.decode,
+)
+def test_a_stub_of_another_form_is_unreadable(body):
+    record = msgspec.structs.replace(sample("stub", ""), body=body)
+    with pytest.raises(JournalUnreadableError, match="it names no artifact"):
+        events.read_stub(record, "r")
+
+
+def test_a_stub_that_is_gone_is_unreadable():
+    record = msgspec.structs.replace(sample("stub", ""), body=None, salt=None)
+    with pytest.raises(JournalUnreadableError, match="its body is gone"):
+        events.read_stub(record, "r")

@@ -20,7 +20,7 @@ from counterfoil.errors import IllegalTransitionError
 ERROR = ErrorRecord(type="builtins:ValueError", message="x")
 FIELDS = {
     "workflow": "w", "input": NONE, "reason": "step_failed", "result": NONE, "error": ERROR, "kind": "tool",
-    "name": "f", "digest": "d", "due": 9, "value": NONE,
+    "name": "f", "digest": "d", "due": 9, "value": NONE, "size_bytes": 5, "media_type": "text/plain",
 }  # fmt: skip
 STEP_EVENTS = sorted({event for _, event in STEP_TRANSITIONS})
 RUN_EVENTS = sorted(set(BODIES) - set(STEP_EVENTS))

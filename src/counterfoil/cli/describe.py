@@ -2,6 +2,7 @@
 
 from counterfoil.core.clock import SECOND, Instant, as_datetime
 from counterfoil.core.events import (
+    ArtifactStored,
     AttemptStarted,
     ErrorRecord,
     Event,
@@ -18,6 +19,7 @@ from counterfoil.core.events import (
     TimerSet,
 )
 from counterfoil.core.failure import short_type
+from counterfoil.engine.queries import OUTCOMES
 
 
 def moment(instant: Instant) -> str:
@@ -55,7 +57,7 @@ class Teller:
             self._names[event.step or ""] = f"{body.kind} {body.name}"
             self.under_way = f"step {event.step}  {body.kind} {body.name}"
             return None
-        if isinstance(body, ReadRecorded | StepSucceeded | StepFailed | TimerFired):
+        if isinstance(body, OUTCOMES):
             self._outcomes += 1
         if event.step is None:
             return self._about_the_run(event)
@@ -80,6 +82,8 @@ def _about_a_step(event: Event) -> str:
             said = span(duration)
         case ReadRecorded(kind=kind):
             said = f"read {kind}"
+        case ArtifactStored(size_bytes=size, media_type=kind):
+            said = f"stored {count(size, 'byte')}, {kind}"
         case StepFailed(error=error):
             said = f"failed: {_error(error)}"
         case RetrySet(error=error, due=due):

@@ -5,9 +5,11 @@ from contextlib import asynccontextmanager
 
 import counterfoil
 from counterfoil import Journal
+from counterfoil.cli.describe import count
 from counterfoil.cli.options import Options
 from counterfoil.cli.outcomes import Exit, StoreMissingError
 from counterfoil.core.integrity import Anchor
+from counterfoil.engine.inspection import ArtifactReport, Use
 from counterfoil.engine.queries import Verification
 from counterfoil.stores.sqlite import SqliteStore
 
@@ -20,6 +22,12 @@ WHAT_AN_ANCHOR_LEAVES_OPEN = (
     "Not proved: that events after the last one given to --expect are those that were first written, or that what was "
     "recorded is what happened."
 )
+
+CONSEQUENCES = {
+    Use.REPLAY: "it can't go on until the artifact is restored",
+    Use.OUTCOME: "how it ended can't be told until the artifact is restored",
+    Use.HISTORY: "its outcome is there, its history has a gap",
+}
 
 
 @asynccontextmanager
@@ -65,6 +73,21 @@ def lines_of(found: Verification) -> list[str]:
         return [f"{found.run}: intact{anchored}; {found.events} events, head {found.events - 1}:{found.head}"]
     flaws = [f"  event {flaw.seq}: {flaw.problem}" for flaw in found.flaws]
     return [f"{found.run}: damaged; {found.events} events", *flaws]
+
+
+def lines_of_report(report: ArtifactReport) -> list[str]:
+    """What a person is told of a store's artifacts."""
+    lost = len({loss.digest for loss in report.losses})
+    lines = [f"{count(report.artifacts, 'artifact')}, {count(report.size_bytes, 'byte')}: {lost} missing or altered"]
+    for loss in report.losses:
+        step = "" if loss.step is None else f", step {loss.step}"
+        lines.append(f"  {loss.problem}: {loss.digest}, {count(loss.size_bytes, 'byte')}")
+        lines.append(f"    {loss.run}, event {loss.seq}{step}: {loss.state}; {CONSEQUENCES[loss.needed_for]}")
+    lines += [f"  {run}, event {flaw.seq}: {flaw.problem}" for run, flaw in report.unreadable]
+    if report.strays:
+        size = sum(stray.size_bytes for stray in report.strays)
+        lines.append(f"{count(len(report.strays), 'file')} that no event names, {count(size, 'byte')}: harmless")
+    return lines
 
 
 def left_open(found: Sequence[Verification]) -> str:

@@ -2,7 +2,7 @@
 
 | exit code | means |
 |---|---|
-| 0 | done; the run completed; `verify`: intact, and anchored by `--expect` |
+| 0 | done; the run completed; `verify`: intact, and anchored by `--expect`; `doctor`: every artifact is whole |
 | 1 | the run failed: the workflow raised an exception |
 | 2 | `verify`: intact, but not anchored |
 | 3 | the run is paused: it needs a person or new code |
@@ -11,7 +11,7 @@
 | 6 | there is no run with this id |
 | 7 | the store is missing, foreign, newer, or can't be read or written |
 | 8 | another living process drives the run |
-| 9 | the journal is damaged, or is not the one given to `--expect` |
+| 9 | the journal is damaged, or is not the one given to `--expect`; an artifact is missing or altered |
 | 64 | the command line or the input is wrong |
 | 65 | FILE.py can't be loaded, has no such workflow, or no longer fits the recorded result |
 | 70 | a bug in counterfoil |
@@ -249,6 +249,23 @@ async def verify(options: Options, /, run: str | None, anchors: tuple[Anchor, ..
     if not options.as_json:
         console.say(looking.left_open(found))
     return looking.verdict_of(found)
+
+
+@cli.command()
+@shared
+@in_loop
+async def doctor(options: Options) -> Exit:
+    """Check the artifacts of the store: which are missing or altered, what needs them, and what a crash left behind.
+
+    Exits with 9 when something is missing or altered.
+    """
+    async with looking.existing(options) as journal:
+        report = await journal.inspect_artifacts()
+    if options.as_json:
+        console.put_object(objects.report_object(report))
+    else:
+        console.put("\n".join(looking.lines_of_report(report)))
+    return Exit.DONE if report.is_whole else Exit.DAMAGED
 
 
 def main() -> None:

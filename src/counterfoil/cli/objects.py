@@ -8,6 +8,7 @@ from counterfoil.cli.describe import moment_exactly
 from counterfoil.cli.view import Pass, RunView
 from counterfoil.core.clock import SECOND
 from counterfoil.core.events import Event, RunCompleted, RunFailed
+from counterfoil.engine.inspection import ArtifactReport
 from counterfoil.engine.queries import Entry, Verification
 from counterfoil.store import Head
 
@@ -68,6 +69,18 @@ def verification_object(found: Verification) -> dict[str, Any]:
         "intact": found.is_intact,
         "anchored": found.anchored,
         "flaws": [_fields(flaw) for flaw in found.flaws],
+    }
+
+
+def report_object(report: ArtifactReport) -> dict[str, Any]:
+    """What `doctor` found."""
+    return {
+        "artifacts": report.artifacts,
+        "size_bytes": report.size_bytes,
+        "whole": report.is_whole,
+        "losses": [_fields(loss) for loss in report.losses],
+        "unreadable": [{"run": run, **_fields(flaw)} for run, flaw in report.unreadable],
+        "strays": [_fields(stray) for stray in report.strays],
     }
 
 

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from counterfoil.errors import (
+    ArtifactError,
     CounterfoilError,
     DeclarationError,
     IdInvalidError,
@@ -39,7 +40,7 @@ class Exit(IntEnum):
     NOT_FOUND = 6  # no run has this id
     STORE = 7  # the store is missing, foreign, newer, or can't be read or written
     OWNED = 8  # another living process drives the run
-    DAMAGED = 9  # the journal contradicts itself, or the head given to --expect
+    DAMAGED = 9  # the journal contradicts itself, or the head given to --expect; an artifact is lost
     USAGE = 64  # the command line or the input is wrong
     CODE = 65  # FILE.py can't be loaded, has no such workflow, or no longer fits the recorded result
     INTERNAL = 70  # a bug in counterfoil
@@ -89,6 +90,7 @@ _EXITS: tuple[tuple[type[CounterfoilError], Exit], ...] = (
     (RunOwnedError, Exit.OWNED),
     (JournalDamagedError, Exit.DAMAGED),
     (JournalUnreadableError, Exit.DAMAGED),
+    (ArtifactError, Exit.DAMAGED),
     (StoreUrlError, Exit.USAGE),
     (StoreError, Exit.STORE),
     (IdInvalidError, Exit.USAGE),

@@ -9,10 +9,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from counterfoil import Journal
+from counterfoil import Journal, artifacts
 from counterfoil.cli.console import say
 from counterfoil.cli.describe import Teller
-from counterfoil.core import events
 from counterfoil.errors import CounterfoilError
 
 if TYPE_CHECKING:
@@ -58,9 +57,10 @@ class Progress:
             if head is None or head.seq == self._seen:
                 return []
             records = (await store.read(self._run))[self._seen + 1 :]
-            lines = [self._teller.line(events.read(record, self._run)) for record in records]
+            events = await artifacts.read_all(records, self._run, store.artifact)
         except CounterfoilError:  # the run meets the same, and says so
             return []
+        lines = [self._teller.line(event) for event in events]
         self._seen += len(records)
         return [line for line in lines if line]
 

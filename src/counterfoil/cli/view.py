@@ -8,19 +8,13 @@ from counterfoil.core.events import (
     BOOKKEEPING,
     AttemptStarted,
     Event,
-    ReadRecorded,
     RunCompleted,
     RunFailed,
     RunPaused,
-    StepFailed,
-    StepSucceeded,
-    TimerFired,
 )
 from counterfoil.core.state import Status
-from counterfoil.engine.queries import Entry, Summary, summary, timeline
+from counterfoil.engine.queries import OUTCOMES, Entry, Summary, summary, timeline
 from counterfoil.store import Head
-
-OUTCOMES = StepSucceeded | StepFailed | ReadRecorded | TimerFired
 
 
 class Pass(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,16 +26,25 @@ Critical = Annotated[T, "critical"]
 Diagnostic = Annotated[T, "diagnostic"]
 Value = msgspec.Raw
 """A user's value, as the codec's JSON bytes."""
+Digest = Annotated[str, "critical", msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+"""SHA-256 of an artifact, in hexadecimal."""
 NONE = Value(b"null")
 """Stands for a value that is not there."""
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a body lies that is too large for the journal."""
+    """Says that the body is an artifact. Which one, only the stub says, so that erasing it leaves no trace."""
 
     size_bytes: Critical[int]
     media_type: Diagnostic[str] = "application/json"
     availability: Critical[str] = "durable"  # durable: kept as long as the event; expiring: may go by retention
+
+
+class Stub(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept as the body of an event whose own body is an artifact."""
+
+    digest: Digest
+    size_bytes: Critical[int]
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -211,6 +220,15 @@ class ReadRecorded(Body, frozen=True):
     value: Critical[Value]
 
 
+class ArtifactStored(Body, frozen=True):
+    """The run keeps these bytes as an artifact; they were on disk before this event."""
+
+    type = "artifact_stored"
+    digest: Digest
+    size_bytes: Critical[int]
+    media_type: Critical[str]
+
+
 class TimerSet(Body, frozen=True):
     """A durable wait began; the due time recorded here rules, whatever happens to the process."""
 
@@ -246,7 +264,7 @@ BODIES: dict[str, type[Body]] = {
     for body in (
         RunStarted, AttemptStarted, RunSuspended, RunPaused, RunResumed, RunCompleted, RunFailed,
         StepIntended, StepSucceeded, StepFailed, RetrySet, StepTimedOut, StepCancelled, OutcomeUnknown,
-        ReadRecorded, TimerSet, TimerFired, LateReport,
+        ReadRecorded, ArtifactStored, TimerSet, TimerFired, LateReport,
     )
 }  # fmt: skip
 BOOKKEEPING = frozenset(
@@ -311,12 +329,21 @@ class Event(msgspec.Struct, frozen=True):
 encode = msgspec.json.Encoder().encode
 """Bytes of an envelope or a body."""
 
+NAMES_AN_ARTIFACT = (b'"reference":{', b'"type":"artifact_stored"')
+"""An envelope as we write it holds one of these if, and only if, its event names an artifact."""
+
 _envelope = msgspec.json.Decoder(Envelope).decode
+_stub = msgspec.json.Decoder(Stub).decode
 _bodies = {name: msgspec.json.Decoder(body).decode for name, body in BODIES.items()}
 
 
-def read(record: Record, run: str) -> Event:
-    """The event in a record.
+def has_stub(record: Record) -> bool:
+    """Whether the record may have a stub for a body. Quick, and right for every envelope that we wrote."""
+    return NAMES_AN_ARTIFACT[0] in record.envelope
+
+
+def read(record: Record, run: str, *, artifact: bytes | None = None) -> Event:
+    """The event in a record; `artifact` is its body, when that is one.
 
     Raises JournalUnreadableError, which names the field, when something a replay needs is missing or has another
     form, or when the type is one that this release doesn't know.
@@ -325,7 +352,10 @@ def read(record: Record, run: str) -> Event:
     try:
         envelope = _envelope(record.envelope)
         where = envelope.type
-        body = _bodies[envelope.type](record.body or b"null")
+        is_outside = envelope.reference is not None and record.body is not None
+        if is_outside and artifact is None:
+            raise JournalUnreadableError(run=run, seq=record.seq, type=where, problem="its body is an artifact")
+        body = _bodies[envelope.type]((artifact if is_outside else record.body) or b"null")
     except KeyError:
         raise JournalUnreadableError(
             run=run, seq=record.seq, type=where, problem="this release doesn't know the type"
@@ -334,3 +364,18 @@ def read(record: Record, run: str) -> Event:
         problem = "its body is gone" if record.body is None else str(error)
         raise JournalUnreadableError(run=run, seq=record.seq, type=where, problem=problem) from None
     return Event(envelope, body, record.hash)
+
+
+def read_stub(record: Record, run: str) -> tuple[Envelope, Stub | None]:
+    """The envelope, and the stub if the body is an artifact.
+
+    Raises JournalUnreadableError when either has another form.
+    """
+    where = "envelope"
+    try:
+        envelope = _envelope(record.envelope)
+        where = envelope.type
+        return envelope, _stub(record.body or b"null") if envelope.reference else None
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        problem = "its body is gone" if record.body is None else f"it names no artifact: {error}"
+        raise JournalUnreadableError(run=run, seq=record.seq, type=where, problem=problem) from None

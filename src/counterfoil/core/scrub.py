@@ -50,6 +50,12 @@ class Scrubber:
             text = text.replace(value, name)
         return text
 
+    def content(self, content: bytes) -> bytes:
+        """Any bytes without the secrets, as far as they stand in them as UTF-8 or inside JSON."""
+        for value, name in self._texts:
+            content = content.replace(value.encode("utf-8", "surrogatepass"), name.encode())
+        return content
+
     def _walk(self, plain: Any) -> Any:
         if isinstance(plain, str):
             return self.text(plain)

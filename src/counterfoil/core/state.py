@@ -15,6 +15,7 @@ import msgspec
 
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import (
+    ArtifactStored,
     AttemptStarted,
     Body,
     ErrorRecord,
@@ -36,6 +37,7 @@ from counterfoil.core.events import (
     TimerFired,
     TimerSet,
     Value,
+    encode,
 )
 from counterfoil.errors import IllegalTransitionError
 
@@ -90,6 +92,7 @@ class StepStatus(StrEnum):
 STEP_TRANSITIONS: dict[tuple[StepStatus | None, str], StepStatus] = {
     (None, StepIntended.type): StepStatus.OPEN,
     (None, ReadRecorded.type): StepStatus.SUCCEEDED,
+    (None, ArtifactStored.type): StepStatus.SUCCEEDED,
     (None, TimerSet.type): StepStatus.WAITING,
     (StepStatus.OPEN, StepSucceeded.type): StepStatus.SUCCEEDED,
     (StepStatus.OPEN, StepFailed.type): StepStatus.FAILED,
@@ -115,7 +118,9 @@ STEP_TRANSITIONS: dict[tuple[StepStatus | None, str], StepStatus] = {
 STEP_EVENTS = frozenset(event for _, event in STEP_TRANSITIONS)
 REOPENABLE = frozenset({StepStatus.FAILED, StepStatus.UNKNOWN})
 UNDER_WAY = frozenset({StepStatus.OPEN, StepStatus.TIMED_OUT})
-PROGRESS = frozenset({StepSucceeded.type, StepFailed.type, RetrySet.type, StepCancelled.type, TimerFired.type})
+PROGRESS = frozenset(
+    {StepSucceeded.type, StepFailed.type, RetrySet.type, StepCancelled.type, TimerFired.type, ArtifactStored.type}
+)
 """Events that show that an attempt got further, so that a crash after it is not counted as barren."""
 
 
@@ -257,6 +262,17 @@ def _read(state: RunState, event: Event, body: ReadRecorded) -> None:
     _close(state, step, StepStatus.SUCCEEDED)
 
 
+def _artifact_stored(state: RunState, event: Event, body: ArtifactStored) -> None:
+    step = _new_step(state, event, "artifact", name="artifact")
+    step.input = artifact_input(body)
+    _close(state, step, StepStatus.SUCCEEDED)
+
+
+def artifact_input(body: ArtifactStored) -> Value:
+    """What the code must ask for again on replay: the same content, as the same type of media."""
+    return Value(encode({"digest": body.digest, "media_type": body.media_type, "size_bytes": body.size_bytes}))
+
+
 def _timer_set(state: RunState, event: Event, body: TimerSet) -> None:
     step = _new_step(state, event, "sleep", name="sleep")
     step.status, step.due = StepStatus.WAITING, body.due
@@ -328,6 +344,7 @@ _TAKE: dict[type[Body], Callable[[RunState, Event, Any], None]] = {
     RunFailed: _failed,
     StepIntended: _intended,
     ReadRecorded: _read,
+    ArtifactStored: _artifact_stored,
     TimerSet: _timer_set,
     TimerFired: _timer_fired,
     StepSucceeded: _succeeded,

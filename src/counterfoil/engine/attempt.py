@@ -5,7 +5,7 @@ live side. Whatever ends the run from inside a call is raised as `End` and met a
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import Any, NoReturn
 
@@ -13,7 +13,7 @@ import msgspec
 
 from counterfoil.core import codec, failure
 from counterfoil.core.clock import Instant
-from counterfoil.core.events import ReadRecorded
+from counterfoil.core.events import ArtifactStored, ReadRecorded
 from counterfoil.core.replay import (
     Cursor,
     Decision,
@@ -27,6 +27,7 @@ from counterfoil.core.replay import (
     describe,
 )
 from counterfoil.core.scrub import Scrubber
+from counterfoil.core.state import artifact_input
 from counterfoil.engine import unsafe
 from counterfoil.engine.branches import Branch, Branches
 from counterfoil.engine.calls import Bound
@@ -64,7 +65,7 @@ class Attempt:
         self.live = Live(recorder, self.ending, self._turns, system=system, stretch=stretch)
         for part in (self.ending, self._turns, self.live):
             part.watch(self.branches)
-        self._recorder, self._system = recorder, system
+        self.recorder, self._system = recorder, system
         self._replayed = 0
 
     def begin(self, body: Coroutine[Any, Any, Any], variables: Context) -> "asyncio.Task[Any]":
@@ -77,48 +78,15 @@ class Attempt:
 
     async def perform(self, bound: Bound, kind: str) -> Any:
         """A step or model call: the recorded outcome, or a live one that is recorded before it is returned."""
-        branch = await self._enter(describe(kind, bound.definition.name))
-        operation = None
-        try:
-            operation = self._operation(branch, bound, kind)
-            decision = await self._decision(branch, operation)
-            if type(decision) is Replay:
-                await self._breathe()
-                return self._decoded(bound, bytes(decision.value or b"null"), annotated=decision.annotated)
-            if type(decision) is Execute:
-                return await self.live.step(branch, bound, operation, decision=decision)
-            self._refuse(branch, decision, operation)
-        except End as end:
-            await self.ending.reach(end)
-        except asyncio.CancelledError:
-            await self._cancelled(branch, operation)
-            raise
-        finally:
-            self.branches.leave_call(branch)
+        return await self._call(describe(kind, bound.definition.name), self._perform, bound, kind)
 
     async def sleep(self, asked: dict[str, Any], due_at: Callable[[Instant], Instant]) -> None:
         """A durable wait. The recorded due time rules."""
-        branch = await self._enter("sleep")
-        operation = None
-        try:
-            raw = codec.encode(asked, where="sleep").raw
-            operation = Operation(key=branch.next_key(), kind="sleep", name="sleep", input=raw)
-            decision = await self._decision(branch, operation)
-            if type(decision) is Replay:
-                await self._breathe()
-            elif type(decision) is Execute:
-                await self.live.sleep(branch, operation, due_at(self._system.now()), is_set=False)
-            elif type(decision) is Wait:
-                await self.live.sleep(branch, operation, decision.due, is_set=True)
-            else:
-                self._refuse(branch, decision, operation)
-        except End as end:
-            await self.ending.reach(end)
-        except asyncio.CancelledError:
-            await self._cancelled(branch, operation)
-            raise
-        finally:
-            self.branches.leave_call(branch)
+        await self._call("sleep", self._sleep, asked, due_at)
+
+    async def store_artifact(self, body: ArtifactStored, content: bytes) -> None:
+        """Record that the run keeps this content; it is on disk, whole, before the event. A replay writes nothing."""
+        await self._call("artifact", self._store_artifact, body, content)
 
     def read(self, kind: str, draw: Callable[[], Any]) -> Any:
         """A recorded read: what is recorded, or what `draw` gives now. Rides with the next commit (J3)."""
@@ -134,17 +102,64 @@ class Attempt:
             self._halt_here(branch, decision, operation)
         value = draw()
         encoded = codec.encode(value, where=kind)
-        self._recorder.note(ReadRecorded(kind=kind, value=as_value(encoded.raw)), step=operation.key)
+        self.recorder.note(ReadRecorded(kind=kind, value=as_value(encoded.raw)), step=operation.key)
         self.live.note_read()
         return value
+
+    # --- inside a call ---
+
+    async def _call(self, what: str, act: Callable[..., Awaitable[Any]], *args: Any) -> Any:
+        """Enter a call, act, and meet whatever ends the run or cancels the call at its edge."""
+        branch = await self._enter(what)
+        try:
+            return await act(branch, *args)
+        except End as end:
+            await self.ending.reach(end)
+        except asyncio.CancelledError:
+            await self._cancelled(branch)
+            raise
+        finally:
+            self.branches.leave_call(branch)
+
+    async def _perform(self, branch: Branch, bound: Bound, kind: str) -> Any:
+        operation = self._operation(branch, bound, kind)
+        decision = await self._decision(branch, operation)
+        if type(decision) is Replay:
+            return self._decoded(bound, bytes(decision.value or b"null"), annotated=decision.annotated)
+        if type(decision) is Execute:
+            return await self.live.step(branch, bound, operation, decision=decision)
+        return self._refuse(branch, decision, operation)
+
+    async def _sleep(self, branch: Branch, asked: dict[str, Any], due_at: Callable[[Instant], Instant]) -> None:
+        raw = codec.encode(asked, where="sleep").raw
+        operation = Operation(key=branch.next_key(), kind="sleep", name="sleep", input=raw)
+        decision = await self._decision(branch, operation)
+        if type(decision) is Execute:
+            await self.live.sleep(branch, operation, due_at(self._system.now()), is_set=False)
+        elif type(decision) is Wait:
+            await self.live.sleep(branch, operation, decision.due, is_set=True)
+        elif type(decision) is not Replay:
+            self._refuse(branch, decision, operation)
+
+    async def _store_artifact(self, branch: Branch, body: ArtifactStored, content: bytes) -> None:
+        asked = bytes(artifact_input(body))
+        operation = Operation(key=branch.next_key(), kind="artifact", name="artifact", input=asked)
+        decision = await self._decision(branch, operation)
+        if type(decision) is Execute:
+            await self.live.store_artifact(branch, operation, body, content=content)
+        elif type(decision) is not Replay:
+            self._refuse(branch, decision, operation)
 
     # --- the replaying side ---
 
     async def _decision(self, branch: Branch, operation: Operation) -> Decision:
         """What to do about an operation; among several branches, when it is its turn."""
         decision = self.cursor.ask(operation, alone=self.branches.is_alone)
+        branch.operation = operation
         if type(decision) is Hold:
-            decision = await self._turns.decision(branch, operation.key)
+            return await self._turns.decision(branch, operation.key)
+        if type(decision) is Replay:
+            await self._breathe()
         return decision
 
     def _refuse(self, branch: Branch, decision: Decision, operation: Operation) -> NoReturn:
@@ -214,8 +229,9 @@ class Attempt:
     def _refuse_construct(self, error: UnsafeConstructError) -> None:
         self.ending.decide(needs_code(error))
 
-    async def _cancelled(self, branch: Branch, operation: Operation | None) -> None:
+    async def _cancelled(self, branch: Branch) -> None:
         """A call was cancelled. By the run's own code: then it is again on a replay. By anything else: refuse that."""
+        operation = branch.operation
         if self.ending.is_sealed or operation is None:
             return
         if not branch.cancel_is_own:

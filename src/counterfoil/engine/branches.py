@@ -11,6 +11,7 @@ from contextvars import Context, ContextVar
 from typing import Any
 
 from counterfoil.core.keys import ROOT, step_key
+from counterfoil.core.replay import Operation
 from counterfoil.engine import unsafe
 from counterfoil.errors import Halted, UnsafeConstructError
 
@@ -26,6 +27,7 @@ class Branch:
         "cancel_is_own",
         "children",
         "limits",
+        "operation",
         "ordinal",
         "parent",
         "path",
@@ -39,6 +41,7 @@ class Branch:
         self.task: asyncio.Task[Any] | None = None
         self.ordinal = self.children = 0
         self.under_way: str | None = None  # the call that it is inside of
+        self.operation: Operation | None = None  # its last one
         self.limits: list[asyncio.TimerHandle] = []  # timers that will cancel its task
         self.cancel_is_own = False  # the last request to cancel it came from the run's own code
         self.sealed_calls = 0
@@ -173,7 +176,7 @@ class Branches:
 
     def enter_call(self, branch: Branch, what: str) -> None:
         """A call of the context begins in this branch."""
-        branch.under_way = what
+        branch.under_way, branch.operation = what, None
         self._moving.discard(branch)
         self._turns_at_rest = 0
         if self._moving:

@@ -7,9 +7,12 @@ from datetime import datetime, timedelta
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
+from counterfoil.artifacts import Artifact, Need, content, digest_of
 from counterfoil.core.clock import after, as_datetime, as_instant
 from counterfoil.core.codec import Secret
+from counterfoil.core.events import ArtifactStored
 from counterfoil.core.scrub import Scrubber
+from counterfoil.core.state import artifact_input
 from counterfoil.engine.attempt import Attempt
 from counterfoil.engine.calls import (
     ATTRIBUTE,
@@ -24,7 +27,7 @@ from counterfoil.engine.calls import (
 )
 from counterfoil.engine.definitions import CurrentStep, Workflow, current_run, current_step
 from counterfoil.engine.system import System
-from counterfoil.errors import NestedStepError, NotInRunError, SecretError
+from counterfoil.errors import NestedStepError, NotInRunError, NotStorableError, SecretError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +37,8 @@ Duration = float | timedelta
 
 SECONDS_MAX = 1e11
 """Longer waits, and what is no number, no clock of ours can count."""
+
+MEDIA_TYPE_CHARACTERS_MAX = 255
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -126,6 +131,33 @@ class Context:
         due = as_instant(moment)
         await self._attempt.sleep({"until": due}, lambda _: due)
 
+    async def artifact(self, data: bytes, media_type: str = "application/octet-stream") -> Artifact:
+        """Keep bytes of any size as an artifact of the run, recorded once: what is returned stands for them.
+
+        They are on disk before this returns, without the values of declared secrets that stand in them as text. A
+        replay writes nothing; other bytes at this place are a mismatch. Raises NotStorableError for what is no bytes.
+        """
+        kept = self._attempt.scrubber.content(_checked_bytes(data, media_type))
+        media_type = self._attempt.scrubber.text(media_type)
+        stored = ArtifactStored(digest=digest_of(kept), size_bytes=len(kept), media_type=media_type)
+        await self._attempt.store_artifact(stored, kept)
+        return Artifact(stored.digest, stored.size_bytes, media_type)
+
+    async def read(self, artifact: Artifact) -> bytes:
+        """The bytes of an artifact, whichever run of this store keeps it. In a step too; nothing is recorded.
+
+        Raises ArtifactMissingError or ArtifactAlteredError; a run whose body these leave is paused, not failed.
+        """
+        recorder = self._attempt.recorder
+        stored = ArtifactStored(digest=artifact.digest, size_bytes=artifact.size_bytes, media_type=artifact.media_type)
+        asked = artifact_input(stored)
+        step = next((each for each in recorder.state.steps.values() if each.input == asked), None)
+        place = (step.seq, step.key) if step else (None, None)
+        need = Need(
+            digest=artifact.digest, size_bytes=artifact.size_bytes, run=self.run_id, seq=place[0], step=place[1]
+        )
+        return await content(need, recorder.artifact)
+
     def log(self, message: str, *, level: Level = "info") -> None:
         """One line in the log `counterfoil.run` per real execution: nothing is written while the record is replayed."""
         if not self.is_replaying:
@@ -140,6 +172,18 @@ class Context:
         """Record and make a call of this kind: what `step`, `model` and direct calls of decorated functions come to."""
         bound = bound_call(kind, call, self._options)
         return await self._attempt.perform(bound, bound.definition.kind)
+
+
+def _checked_bytes(data: object, media_type: object) -> bytes:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise _refused(data, "only bytes can be kept", "Encode it first, for example text.encode().")
+    if not (isinstance(media_type, str) and media_type.isprintable() and len(media_type) <= MEDIA_TYPE_CHARACTERS_MAX):
+        raise _refused(media_type, "this is no type of media", 'Give one such as "image/png".')
+    return bytes(data)
+
+
+def _refused(value: object, reason: str, fix: str) -> NotStorableError:
+    return NotStorableError(where="ctx.artifact", path="$", type=type(value).__name__, reason=reason, fix=fix)
 
 
 def current() -> Context:

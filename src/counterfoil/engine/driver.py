@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from counterfoil import artifacts
 from counterfoil.core import codec, events, failure, integrity
 from counterfoil.core.events import (
     AttemptStarted,
@@ -44,6 +45,7 @@ from counterfoil.engine.verdicts import (
     replay_failed_verdict,
 )
 from counterfoil.errors import (
+    ArtifactError,
     BranchLeftError,
     CallError,
     CounterfoilError,
@@ -99,10 +101,11 @@ class Driver:
         """The workflow's result.
 
         Raises RunPausedError, RunFailedError, or RunStoppedError when this process left the run resumable. Whatever
-        is returned or raised is on disk first.
+        is returned or raised is on disk first. Raises JournalDamagedError, ArtifactMissingError and the like when the
+        record can't be read; then the run is left as it is.
         """
-        state = load(self._head, records)
         around = self._around
+        state = await load(self._head, records, around.store.artifact)
         recorder = Recorder(around.store, around.system, around.scrubber, head=self._head, state=state)
         recorder.attempt = state.attempt + 1
         try:
@@ -235,8 +238,10 @@ class Driver:
             return await self._pause(recorder, mismatch_verdict(self._head.run, left) if left else failed)
         if not isinstance(error, Exception):  # not an end of the work: the interpreter or a caller wants out
             return await self._leave(recorder, RunStoppedError(run=self._head.run, why=_way_out(error)), error)
-        if isinstance(error, CallError | DeclarationError | SecretError | ValueFormError):
+        if isinstance(error, ArtifactError | CallError | DeclarationError | SecretError | ValueFormError):
             return await self._pause(recorder, needs_code(error))
+        if isinstance(error, StoreError):  # of an artifact that could not be read just now
+            return await self._leave(recorder, RunStoppedError(run=self._head.run, why=str(error)), error)
         if attempt.cursor.is_replaying:  # the record goes on: what failed is this place, not the work
             return await self._pause(recorder, replay_failed_verdict(self._head.run, error))
         return await self._record_end(recorder, error)
@@ -336,14 +341,14 @@ async def _contained(body: Coroutine[Any, Any, Any]) -> _Ended:
         return _Ended(None, error)
 
 
-def load(head: Head, records: Sequence[Record]) -> RunState:
-    """The state of a run, from records that were checked.
+async def load(head: Head, records: Sequence[Record], fetch: artifacts.Fetch) -> RunState:
+    """The state of a run, from records and artifacts that were checked.
 
-    Raises JournalDamagedError, or JournalUnreadableError.
+    Raises JournalDamagedError, JournalUnreadableError, ArtifactMissingError, ArtifactAlteredError.
     """
     for flaw in integrity.flaws(records, anchors=[integrity.Anchor(head.seq, head.hash)]):
         raise JournalDamagedError(run=head.run, seq=flaw.seq, problem=flaw.problem)
-    return fold(head.run, (events.read(record, head.run) for record in records))
+    return fold(head.run, await artifacts.read_all(records, head.run, fetch))
 
 
 def arguments_of(workflow: Workflow, recorded: events.Value) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import msgspec
 from counterfoil.core import codec, failure, retry
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import (
+    ArtifactStored,
     RetrySet,
     StepCancelled,
     StepFailed,
@@ -273,6 +274,15 @@ class Live:
         await self._wait_until(due)
         self._recorder.note(TimerFired(), step=operation.key)
         await self._outcome_written(operation, timer_cleared=Timer(operation.key, due))
+        await self._turn(branch, operation)
+
+    async def store_artifact(
+        self, branch: Branch, operation: Operation, body: ArtifactStored, *, content: bytes
+    ) -> None:
+        """Record that the run keeps this content, which is on disk before the event that names it."""
+        with self._ending.flight():
+            self._recorder.note(body, step=operation.key, content=content)
+            await self._outcome_written(operation)
         await self._turn(branch, operation)
 
     def note_read(self) -> None:

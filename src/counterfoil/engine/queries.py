@@ -4,10 +4,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from counterfoil import artifacts
 from counterfoil.core import integrity
 from counterfoil.core.clock import SECOND, Instant
 from counterfoil.core.events import (
     BOOKKEEPING,
+    ArtifactStored,
     AttemptStarted,
     Event,
     OutcomeUnknown,
@@ -24,8 +26,11 @@ from counterfoil.core.events import (
 from counterfoil.core.failure import short_type
 from counterfoil.core.integrity import Anchor, Flaw
 from counterfoil.core.state import RunState, fold
-from counterfoil.errors import CounterfoilError
+from counterfoil.errors import ArtifactError, ArtifactMissingError, CounterfoilError
 from counterfoil.store import Head
+
+OUTCOMES = StepSucceeded | StepFailed | ReadRecorded | ArtifactStored | TimerFired
+"""Events that end a step."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +102,7 @@ def summary(events: Sequence[Event]) -> Summary:
     starts = [event.seq for event in events if isinstance(event.body, AttemptStarted)]
     return Summary(
         attempts=len(starts),
-        steps=sum(isinstance(event.body, StepSucceeded | StepFailed | ReadRecorded | TimerFired) for event in events),
+        steps=sum(isinstance(event.body, OUTCOMES) for event in events),
         model_calls=_count(intents, "model"),
         tool_calls=_count(intents, "tool"),
         unknown_calls=sum(body.calls for body in unknown),
@@ -108,23 +113,39 @@ def summary(events: Sequence[Event]) -> Summary:
     )
 
 
-def verify(
-    row: Head, records: Sequence[Record], events: Iterable[Event], *, anchors: Sequence[Anchor] = ()
+async def verify(
+    row: Head, records: Sequence[Record], fetch: artifacts.Fetch, *, anchors: Sequence[Anchor] = ()
 ) -> Verification:
-    """Check a run: the chain, the gapless sequence, that every transition was legal, and that its row says the same.
+    """Check a run: the chain, the gapless sequence, the artifacts, the transitions, and that its row says the same.
 
     The row was read before the records, so a run that goes on meanwhile has no flaw by that.
     """
     found = integrity.flaws(records, anchors=anchors)
     if not any((record.seq, record.hash) == (row.seq, row.hash) for record in records):
         found.append(Flaw(row.seq, "the run's row names another event as its last one"))
+    found += [flaw for record in records for flaw in await _artifact_flaws(record, row.run, fetch)]
     if not found:
         try:
-            found = _status_flaws(row, fold(row.run, events))
+            found = _status_flaws(row, fold(row.run, await artifacts.read_all(records, row.run, fetch)))
         except CounterfoilError as error:
             found = [Flaw(getattr(error, "seq", 0), str(error))]
     head = records[-1].hash.hex() if records else ""
     return Verification(run=row.run, events=len(records), head=head, flaws=tuple(found), anchored=bool(anchors))
+
+
+async def _artifact_flaws(record: Record, run: str, fetch: artifacts.Fetch) -> list[Flaw]:
+    """What is wrong with the artifact that this record names; a stub that can't be read is for others to tell."""
+    try:
+        need = artifacts.need_of(record, run)
+        if need:
+            await artifacts.content(need, fetch)
+    except ArtifactMissingError as error:
+        return [Flaw(record.seq, f"its artifact {error.digest} is missing")]
+    except ArtifactError as error:
+        return [Flaw(record.seq, f"its artifact {error.digest} is not what was stored")]
+    except CounterfoilError:
+        return []
+    return []
 
 
 def _status_flaws(row: Head, state: RunState) -> list[Flaw]:
@@ -157,6 +178,8 @@ def _entry(index: int, event: Event, names: dict[str, tuple[str, str]]) -> Entry
 def _named(event: Event, names: dict[str, tuple[str, str]]) -> tuple[str | None, str | None]:
     if isinstance(event.body, RunStarted):
         return None, event.body.workflow
+    if isinstance(event.body, ArtifactStored):
+        return "artifact", "artifact"
     if isinstance(event.body, TimerSet | TimerFired):
         return "sleep", "sleep"
     return names.get(event.step or "", (None, None))
@@ -215,6 +238,7 @@ _WHAT = {
     "step_succeeded": "succeeded",
     "step_failed": "failed",
     "read_recorded": "read",
+    "artifact_stored": "stored",
     "timer_set": "timer set",
     "timer_fired": "timer fired",
 }

@@ -1,7 +1,8 @@
 """Writes one run's events: numbers, links, folds and sends them to the store, in order.
 
 `note` queues an event; `flush` appends what is queued as one transaction. Every event is folded into the run's state
-before it is queued, so an illegal one is refused here and never reaches the store.
+before it is queued, so an illegal one is refused here and never reaches the store. What is too large for the journal
+goes to the store beside it, in the same append.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -9,9 +10,11 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from counterfoil import artifacts
+from counterfoil.artifacts import Sealed
 from counterfoil.core import events, integrity
 from counterfoil.core.clock import Instant
-from counterfoil.core.events import Body, Envelope, Event, LateReport, Record
+from counterfoil.core.events import ArtifactStored, Body, Envelope, Event, LateReport, Record
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import RunState, Status
 from counterfoil.engine.system import System
@@ -30,6 +33,7 @@ class Recorder:
         self._durable, self._hash = head.seq, head.hash
         self._status: Status | None = head.status
         self._queued: list[Record] = []
+        self._artifacts: dict[str, bytes] = {}  # contents that the queued records name
         self.attempt = 0
         self.last: Body | None = None
         self.last_step: str | None = None
@@ -39,10 +43,14 @@ class Recorder:
         """Whether anything noted is not on its way to the store."""
         return bool(self._queued)
 
-    def note(self, body: B, *, step: str | None = None, try_number: int = 0, contract: str | None = None) -> B:
+    def note(
+        self, body: B, *, step: str | None = None, try_number: int = 0, contract: str | None = None,
+        content: bytes | None = None,
+    ) -> B:  # fmt: skip
         """Queue an event. Returns its body as it is recorded: without declared secrets.
 
-        Raises IllegalTransitionError, and then nothing has changed.
+        `content` is what an `artifact_stored` names, its secrets taken out. Raises IllegalTransitionError, and then
+        nothing has changed.
         """
         envelope = Envelope(
             run=self._run,
@@ -56,11 +64,18 @@ class Recorder:
             incarnation=self.state.incarnation,
             contract=contract,
         )
-        record, body = self._sealed(envelope, body)
-        self.state.apply(Event(envelope, body, record.hash))
-        self._queued.append(record)
-        self._hash, self.last, self.last_step = record.hash, body, step
+        sealed, body = self._sealed(envelope, body)
+        self.state.apply(Event(envelope, body, sealed.record.hash))
+        self._queued.append(sealed.record)
+        self._artifacts |= sealed.artifacts
+        if isinstance(body, ArtifactStored) and content is not None:
+            self._artifacts[body.digest] = content
+        self._hash, self.last, self.last_step = sealed.record.hash, body, step
         return body
+
+    def artifact(self, digest: str) -> Awaitable[bytes | None]:
+        """What the store has in the place of this artifact, unchecked."""
+        return self._store.artifact(digest)
 
     def flush(
         self,
@@ -77,6 +92,7 @@ class Recorder:
         not be written; in both cases nothing of this append was kept.
         """
         records, self._queued = self._queued, []
+        contents, self._artifacts = self._artifacts, {}
         expected, self._durable = self._durable, self.state.seq
         status = None if self.state.status is self._status else self.state.status
         self._status = self.state.status
@@ -93,6 +109,7 @@ class Recorder:
                 timer_set=timer_set,
                 timer_cleared=timer_cleared,
                 taken=taken,
+                artifacts=contents,
             )
         )
 
@@ -109,20 +126,20 @@ class Recorder:
             )
         )
 
-    def _sealed(self, envelope: Envelope, body: B) -> tuple[Record, B]:
+    def _sealed(self, envelope: Envelope, body: B) -> tuple[Sealed, B]:
         encoded = events.encode(body)
         raw = self._scrubber.raw(encoded)
-        record = integrity.seal(
-            envelope.seq, events.encode(envelope), raw, salt=self._system.salt(), previous=self._hash
-        )
-        return record, body if raw is encoded else cast("B", events.read(record, self._run).body)
+        sealed = artifacts.seal(envelope, raw, salt=self._system.salt(), previous=self._hash)
+        if raw is encoded:
+            return sealed, body
+        return sealed, cast("B", events.read(sealed.record, self._run, artifact=raw).body)
 
 
-def first_record(run: str, body: Body, *, now: Instant, system: System, scrubber: Scrubber) -> Record:
-    """The record that a run begins with."""
+def first_record(run: str, body: Body, *, now: Instant, system: System, scrubber: Scrubber) -> Sealed:
+    """The record that a run begins with, and the content that it names if it is too large for the journal."""
     envelope = Envelope(run=run, seq=0, type=body.type, time=now)
     raw = scrubber.raw(events.encode(body))
-    return integrity.seal(0, events.encode(envelope), raw, salt=system.salt(), previous=integrity.ZERO)
+    return artifacts.seal(envelope, raw, salt=system.salt(), previous=integrity.ZERO)
 
 
 def as_value(raw: bytes) -> Any:

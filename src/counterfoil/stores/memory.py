@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from counterfoil.core.clock import SECOND, Instant
-from counterfoil.core.events import Record
+from counterfoil.core.events import NAMES_AN_ARTIFACT, Record
 from counterfoil.core.state import Status
 from counterfoil.errors import (
     IllegalTransitionError,
@@ -20,7 +20,7 @@ from counterfoil.errors import (
     StaleEpochError,
     StoreClosedError,
 )
-from counterfoil.store import Append, Head, Message, NewRun, Query, Timer, Worker
+from counterfoil.store import Append, Head, Message, NewRun, Query, Stray, Timer, Worker
 
 
 class MemoryStore:
@@ -33,6 +33,7 @@ class MemoryStore:
         self._closed = False
         self._heads: dict[str, Head] = {}
         self._records: dict[str, list[Record]] = {}
+        self._artifacts: dict[str, bytes] = {}
         self._inbox: dict[str, Message] = {}
         self._taken: set[str] = set()
         self._timers: set[tuple[str, Timer]] = set()
@@ -66,6 +67,7 @@ class MemoryStore:
             updated=new.now,
         )
         self._records[new.run] = [new.record]
+        self._artifacts |= new.artifacts
         return self._heads[new.run], True
 
     async def take(self, run: str, worker: str, *, now: Instant, dead: AbstractSet[str] = frozenset()) -> Head:
@@ -99,6 +101,22 @@ class MemoryStore:
         """See Store."""
         self._check_open()
         return list(self._records.get(run, ()))
+
+    async def artifact(self, digest: str) -> bytes | None:
+        """See Store."""
+        self._check_open()
+        return self._artifacts.get(digest)
+
+    async def references(self) -> list[tuple[str, Record]]:
+        """See Store."""
+        self._check_open()
+        records = [(run, record) for run, records in self._records.items() for record in records]
+        return [pair for pair in records if any(mark in pair[1].envelope for mark in NAMES_AN_ARTIFACT)]
+
+    async def strays(self, digests: AbstractSet[str]) -> list[Stray]:
+        """See Store."""
+        self._check_open()
+        return [Stray(each, len(content)) for each, content in self._artifacts.items() if each not in digests]
 
     async def heads(self, query: Query) -> list[Head]:
         """See Store."""
@@ -150,6 +168,7 @@ class MemoryStore:
         if (head.epoch, head.seq) != (append.epoch, append.expected):
             raise StaleEpochError(run=append.run, epoch=append.epoch, revision=append.expected)
         self._records[append.run] += append.records
+        self._artifacts |= append.artifacts
         last = append.records[-1]
         changes: dict[str, object] = {"seq": last.seq, "hash": last.hash}
         if append.status is not None:

@@ -5,13 +5,15 @@ sync; the next batch starts when the last returns, without a timer. A lone small
 is committed on the event loop itself: that takes less time than two changes of threads. A write checks its guard before
 it changes anything, so a refused one fails alone and leaves no trace in the batch. Reads have a thread and a connection
 of their own. WAL with synchronous=FULL: what was acknowledged survives a kill and a power cut.
+
+Artifacts are files in a folder beside the database, on disk before the transaction whose events name them begins.
 """
 
 import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -20,7 +22,7 @@ import apsw
 import msgspec
 
 from counterfoil.core.clock import SECOND, Instant
-from counterfoil.core.events import Record
+from counterfoil.core.events import NAMES_AN_ARTIFACT, Record
 from counterfoil.core.state import Status
 from counterfoil.errors import (
     CounterfoilError,
@@ -33,8 +35,9 @@ from counterfoil.errors import (
     StoreClosedError,
     StoreUnavailableError,
 )
-from counterfoil.store import Append, Head, Message, NewRun, Query, Timer, Worker
+from counterfoil.store import Append, Head, Message, NewRun, Query, Stray, Timer, Worker
 from counterfoil.stores import migrate
+from counterfoil.stores.files import ArtifactFiles
 from counterfoil.stores.lane import Lane
 
 T = TypeVar("T")
@@ -49,6 +52,7 @@ QUICK_COMMITS_MIN = 8
 
 SMALL_BYTES = 65_536
 WORKER_KEPT_SECONDS = 86_400
+NONE: Mapping[str, bytes] = {}
 
 _HEADS = "SELECT key, id, workflow, status, reason, tags, epoch, owner, last_seq, head, created, updated FROM runs"
 _WALK = """
@@ -59,6 +63,13 @@ WITH RECURSIVE walk(id, prev) AS (
 SELECT e.seq, CAST(e.envelope AS BLOB), CAST(e.commitment AS BLOB), CAST(e.salt AS BLOB),
        CAST(e.body AS BLOB), CAST(e.hash AS BLOB)
   FROM walk CROSS JOIN events AS e ON e.id = walk.id
+"""
+_REFERENCES = """
+SELECT r.key, e.seq, CAST(e.envelope AS BLOB), CAST(e.commitment AS BLOB), CAST(e.salt AS BLOB),
+       CAST(e.body AS BLOB), CAST(e.hash AS BLOB)
+  FROM events AS e JOIN runs AS r ON r.id = e.run
+ WHERE instr(CAST(e.envelope AS BLOB), ?) OR instr(CAST(e.envelope AS BLOB), ?)
+ ORDER BY e.run, e.seq
 """
 _INSERT_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _MOVE_HEAD = "UPDATE runs SET last_seq = ?, head_id = ?, head = ? WHERE id = ? AND epoch = ? AND last_seq = ?"
@@ -77,6 +88,7 @@ class _Write(NamedTuple):
     work: Callable[["_Transaction"], Any]
     done: _Acknowledgement
     is_small: bool
+    artifacts: Mapping[str, bytes]
 
 
 class _Place(NamedTuple):
@@ -126,7 +138,9 @@ class SqliteStore:
 
     async def start(self, new: NewRun) -> tuple[Head, bool]:
         """See Store."""
-        return cast("tuple[Head, bool]", await self._write(lambda tx: tx.start(new)))
+        if new.artifacts and (head := await self.head(new.run)):
+            return head, False
+        return cast("tuple[Head, bool]", await self._write(lambda tx: tx.start(new), artifacts=new.artifacts))
 
     async def take(self, run: str, worker: str, *, now: Instant, dead: AbstractSet[str] = frozenset()) -> Head:
         """See Store."""
@@ -135,7 +149,7 @@ class SqliteStore:
     def append(self, append: Append) -> Awaitable[None]:
         """See Store."""
         size = sum(len(record.body or b"") for record in append.records)
-        return self._write(lambda tx: tx.append(append), is_small=size <= SMALL_BYTES)
+        return self._write(lambda tx: tx.append(append), is_small=size <= SMALL_BYTES, artifacts=append.artifacts)
 
     async def head(self, run: str) -> Head | None:
         """See Store."""
@@ -145,6 +159,20 @@ class SqliteStore:
         """See Store."""
         rows = await self._read(lambda db: db.execute(_WALK, (run,)).fetchall())
         return [Record(*row) for row in reversed(rows)]
+
+    async def artifact(self, digest: str) -> bytes | None:
+        """See Store. What is no plain file is none: a link may point to something else tomorrow."""
+        return await self._read(lambda _: self._files.content(digest))
+
+    async def references(self) -> list[tuple[str, Record]]:
+        """See Store."""
+        rows: list[Any] = await self._read(lambda db: db.execute(_REFERENCES, NAMES_AN_ARTIFACT).fetchall())
+        return [(run, Record(*record)) for run, *record in rows]
+
+    async def strays(self, digests: AbstractSet[str]) -> list[Stray]:
+        """See Store."""
+        found = await self._read(lambda _: list(self._files.strays(digests)))
+        return [Stray(name, size) for name, size in found]
 
     async def heads(self, query: Query) -> list[Head]:
         """See Store."""
@@ -195,13 +223,17 @@ class SqliteStore:
 
     # --- the writer ---
 
-    def _write(self, work: Callable[["_Transaction"], Any], *, is_small: bool = True) -> Awaitable[Any]:
+    def _write(
+        self, work: Callable[["_Transaction"], Any], *, is_small: bool = True, artifacts: Mapping[str, bytes] = NONE
+    ) -> Awaitable[Any]:
         self._check_open()
-        return self._submit(work, is_small=is_small)
+        return self._submit(work, is_small=is_small and not artifacts, artifacts=artifacts)
 
-    def _submit(self, work: Callable[["_Transaction"], Any], *, is_small: bool = True) -> _Acknowledgement:
+    def _submit(
+        self, work: Callable[["_Transaction"], Any], *, is_small: bool = True, artifacts: Mapping[str, bytes] = NONE
+    ) -> _Acknowledgement:
         done = _Acknowledgement(loop=self._loop)
-        self._waiting.append(_Write(work, done, is_small))
+        self._waiting.append(_Write(work, done, is_small, artifacts))
         if not self._busy:
             self._busy = True
             self._loop.call_soon(self._flush)
@@ -227,13 +259,28 @@ class SqliteStore:
 
     def _commit(self, db: apsw.Connection, batch: list[_Write]) -> Callable[[], None]:
         """Runs in the writer thread."""
-        results = self._committed(db, batch)
+        results = self._committed(db, self._with_artifacts(batch))
 
         def tell() -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended without closing us; nobody waits
                 self._loop.call_soon_threadsafe(self._acknowledge, batch, results)
 
         return tell
+
+    def _with_artifacts(self, batch: list[_Write]) -> list[_Write]:
+        """Put the artifacts on disk. A write whose own can't be put there is refused, alone."""
+        artifacts = {digest: content for write in batch for digest, content in write.artifacts.items()}
+        wrong = self._files.keep(artifacts) if artifacts else {}
+        return [self._refused(write, wrong) for write in batch] if wrong else batch
+
+    def _refused(self, write: _Write, wrong: Mapping[str, Exception]) -> _Write:
+        errors = [wrong[digest] for digest in write.artifacts if digest in wrong]
+
+        def refuse(_: "_Transaction") -> None:
+            error = errors[0]
+            raise self._unavailable(error) if isinstance(error, OSError) else error from error
+
+        return write._replace(work=refuse) if errors else write
 
     def _committed(self, db: apsw.Connection, batch: list[_Write]) -> list[Any]:
         """A result or an error for each write. One that can't be bound, such as a number too large, fails alone."""
@@ -282,6 +329,11 @@ class SqliteStore:
             return await asyncio.wrap_future(self._reader.submit(work), loop=self._loop)
         except apsw.Error as error:
             raise _translated(error, self.name) from error
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: OSError) -> StoreUnavailableError:
+        return StoreUnavailableError(store=self.name, problem=error.strerror or str(error))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -296,16 +348,26 @@ class SqliteStore:
             db = apsw.Connection(str(self.path))
             try:
                 _prepare(db, self.name)
+                self._files = self._open_files(db)
                 db.set_wal_hook(self._note_pages)  # instead of SQLite's own, which would work within a commit
             except BaseException:  # leave the file as it was, and a log that was there to whoever wrote it
                 db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, not log_is_ours)
                 db.close()
                 raise
         except OSError as error:
-            raise StoreUnavailableError(store=self.name, problem=error.strerror or str(error)) from error
+            raise self._unavailable(error) from error
         except apsw.Error as error:
             raise _translated(error, self.name) from error
         return db
+
+    def _open_files(self, db: apsw.Connection) -> ArtifactFiles:
+        key = db.execute("SELECT key FROM artifact_key").get
+        if not isinstance(key, bytes):
+            raise StoreUnavailableError(store=self.name, problem="the key that names its artifacts is gone")
+        path = self.path.resolve()  # SQLite follows links too: by whatever name it is opened, it has one folder
+        files = ArtifactFiles(path.with_name(path.name + "-artifacts"), key, path.stat().st_mode)
+        files.sweep()
+        return files
 
     def _open_reader(self) -> apsw.Connection:
         """Only the writer checkpoints."""

@@ -17,9 +17,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from counterfoil.core import integrity
+from counterfoil.artifacts import digest_of, need_of
+from counterfoil.core import events, integrity
 from counterfoil.core.clock import SECOND, Instant
-from counterfoil.core.events import Record
+from counterfoil.core.events import ArtifactStored, Envelope, Record, Reference, Stub
 from counterfoil.core.state import Status
 from counterfoil.errors import (
     CounterfoilError,
@@ -29,13 +30,14 @@ from counterfoil.errors import (
     StaleEpochError,
     StoreClosedError,
 )
-from counterfoil.store import Append, Head, Message, NewRun, Query, Store, Timer, Worker
+from counterfoil.store import Append, Head, Message, NewRun, Query, Store, Stray, Timer, Worker
 
 NOW: Instant = 1_800_000_000 * SECOND
 LATER = NOW + 5 * SECOND
 FAR = NOW + 10**6 * SECOND
 RUN, OTHER = "run", "other"
 WORKER = Worker(id="worker", host="host", until=NOW + 30 * SECOND)
+CONTENT = b'"' + b"x" * 20_000 + b'"'
 STALE: dict[str, Any] = {
     "epoch": 9,
     "status": Status.FAILED,
@@ -50,6 +52,22 @@ replace = msgspec.structs.replace
 def record(seq: int, previous: bytes = integrity.ZERO) -> Record:
     """A record that follows the one with this hash."""
     return integrity.seal(seq, f'{{"seq":{seq}}}'.encode(), b'"body"', salt=bytes(32), previous=previous)
+
+
+def record_of(content: bytes, seq: int, previous: bytes = integrity.ZERO) -> Record:
+    """A record whose body is this artifact."""
+    envelope = Envelope(run=RUN, seq=seq, type="run_paused", reference=Reference(size_bytes=len(content)))
+    stub = Stub(digest=digest_of(content), size_bytes=len(content))
+    return integrity.seal(seq, events.encode(envelope), events.encode(stub), salt=bytes(32), previous=previous)
+
+
+def large(head: Head, *contents: bytes, **changes: Any) -> Append:
+    """The append that comes next at this head, an event for each of these artifacts."""
+    records, previous = [], head.hash
+    for seq, content in enumerate(contents, head.seq + 1):
+        records.append(record_of(content, seq, previous))
+        previous = records[-1].hash
+    return after(head, records=records, **{"artifacts": {digest_of(each): each for each in contents}} | changes)
 
 
 def new_run(run: str = RUN, **changes: Any) -> NewRun:
@@ -83,7 +101,9 @@ async def everything(store: Store) -> tuple[Any, ...]:
     """All that a store says of its runs."""
     heads = await store.heads(Query())
     runs = [(head, await store.read(head.run), await store.inbox(head.run)) for head in heads]
-    return runs, await store.timers(due_until=FAR), await store.worker(WORKER.id)
+    needs = [need_of(each, run) for run, each in await store.references()]
+    artifacts = [(need, await store.artifact(need.digest)) for need in needs if need]
+    return runs, artifacts, await store.timers(due_until=FAR), await store.worker(WORKER.id)
 
 
 async def tried(call: Awaitable[Any]) -> Any:
@@ -288,6 +308,89 @@ class _Appending(_Given):
         assert await store.read(RUN) == [record(0), *append.records, *following.records]
 
 
+class _Keeping(_Given):
+    async def test_an_artifact_is_there_once_its_event_is(self, store: Store, head: Head) -> None:
+        await store.append(append := large(head, CONTENT))
+        assert await store.artifact(digest_of(CONTENT)) == CONTENT
+        assert await store.read(RUN) == [record(0), *append.records]  # as they were written: nothing is filled in
+
+    async def test_an_artifact_of_a_first_event_is_there_once_the_run_is(self, store: Store) -> None:
+        first = record_of(CONTENT, 0)
+        await store.start(new_run(record=first, artifacts={digest_of(CONTENT): CONTENT}))
+        assert (await store.artifact(digest_of(CONTENT)), await store.read(RUN)) == (CONTENT, [first])
+
+    @pytest.mark.parametrize("content", [b"", b"\0", b"x" * 100_000, bytes(range(256)) * 5_000], ids=len)
+    async def test_any_bytes_are_kept_as_they_are(self, store: Store, head: Head, content: bytes) -> None:
+        await store.append(large(head, content))
+        assert await store.artifact(digest_of(content)) == content
+
+    async def test_an_unknown_artifact_is_none(self, store: Store) -> None:
+        assert [await store.artifact(digest) for digest in ("", "../runs", digest_of(CONTENT))] == [None] * 3
+
+    async def test_the_same_content_twice_is_one_artifact(self, store: Store, head: Head) -> None:
+        other, _ = await store.start(new_run(OTHER))
+        await asyncio.gather(*(store.append(large(each, CONTENT, CONTENT)) for each in (head, other)))
+        assert [stray.size_bytes for stray in await store.strays(set())] == [len(CONTENT)]
+
+    async def test_many_artifacts_of_many_runs_are_told_apart(self, store: Store) -> None:
+        heads = [(await store.start(new_run(f"run {n}")))[0] for n in range(20)]
+        contents = {head.run: [f"{head.run} {n}".encode() for n in range(3)] for head in heads}
+        await asyncio.gather(*(store.append(large(head, *contents[head.run])) for head in heads))
+        wanted = [each for contents_ in contents.values() for each in contents_]
+        assert [await store.artifact(digest_of(each)) for each in wanted] == wanted
+
+    async def test_a_refused_append_leaves_no_event_that_names_an_artifact(self, store: Store, head: Head) -> None:
+        before = await everything(store)
+        assert type(await tried(store.append(large(head, CONTENT, epoch=9)))) is StaleEpochError
+        assert (await everything(store), await store.references()) == (before, [])
+
+    async def test_a_start_of_an_id_in_use_keeps_no_artifact(self, store: Store, head: Head) -> None:
+        again = new_run(record=record_of(CONTENT, 0), artifacts={digest_of(CONTENT): CONTENT})
+        assert await store.start(again) == (head, False)
+        assert (await store.artifact(digest_of(CONTENT)), await store.strays(set())) == (None, [])
+
+    async def test_appends_keep_their_order_around_a_large_one(self, store: Store, head: Head) -> None:
+        appends = [large(head, CONTENT)]
+        for number in range(6):
+            last = moved(head, appends[-1])
+            appends.append(large(last, b"%d" % number) if number % 2 else after(last))
+        await asyncio.gather(*map(store.append, appends))
+        assert await store.read(RUN) == [record(0), *(each for append in appends for each in append.records)]
+
+    async def test_a_cancelled_waiter_does_not_cancel_a_large_append(self, store: Store, head: Head) -> None:
+        append = large(head, CONTENT)
+        waiter = asyncio.ensure_future(tried(store.append(append)))
+        await asyncio.sleep(0)
+        waiter.cancel()
+        await asyncio.wait([waiter])
+        await store.append(after(moved(head, append)))
+        assert await store.artifact(digest_of(CONTENT)) == CONTENT
+
+    async def test_events_that_name_an_artifact_are_listed_in_order(self, store: Store, head: Head) -> None:
+        other, _ = await store.start(new_run(OTHER, record=record_of(b"0", 0)))
+        stored = ArtifactStored(digest=digest_of(b"1"), size_bytes=1, media_type="text/plain")
+        envelope = events.encode(Envelope(run=OTHER, seq=1, type=stored.type, step="0"))
+        kept = integrity.seal(1, envelope, events.encode(stored), salt=bytes(32), previous=other.hash)
+        await store.append(after(other, records=[kept], artifacts={stored.digest: b"1"}))
+        await store.append(small := after(head))
+        await store.append(append := large(moved(head, small), CONTENT, b"2"))
+        named = [(RUN, each) for each in append.records]
+        assert await store.references() == [*named, (OTHER, record_of(b"0", 0)), (OTHER, kept)]
+
+    async def test_an_envelope_that_only_speaks_of_artifacts_names_none(self, store: Store, head: Head) -> None:
+        run = '"reference":{"type":"artifact_stored"'
+        envelope = events.encode(Envelope(run=run, seq=1, type="step_intended", step=run))
+        named = integrity.seal(1, envelope, events.encode({"type": "artifact_stored"}), salt=b"", previous=head.hash)
+        await store.append(after(head, records=[named]))
+        assert await store.references() == []
+
+    async def test_what_no_event_names_is_a_stray(self, store: Store, head: Head) -> None:
+        await store.append(large(head, CONTENT, b"other"))
+        assert await store.strays({digest_of(CONTENT), digest_of(b"other")}) == []
+        (stray,) = await store.strays({digest_of(CONTENT)})
+        assert stray == Stray(stray.name, len(b"other"))
+
+
 class _Settling(_Given):
     async def test_an_append_moves_the_status_and_says_why_and_when(self, store: Store, head: Head) -> None:
         append = after(head, status=Status.PAUSED, reason="crash_limit")
@@ -316,7 +419,7 @@ class _Settling(_Given):
             [record(0), *append.records],
             [],
         )
-        assert await everything(store) == ([kept], [(RUN, Timer("1", LATER))], WORKER)
+        assert await everything(store) == ([kept], [], [(RUN, Timer("1", LATER))], WORKER)
 
     async def test_timers_are_listed_when_due_in_due_order(self, store: Store, head: Head) -> None:
         other, _ = await store.start(new_run(OTHER))
@@ -433,11 +536,19 @@ class _Closing(_Given):
         await store.close()
         assert [type(await tried(each)) for each in written] == [type(None), StaleEpochError]
 
+    async def test_closing_finishes_a_large_append(self, store: Store, head: Head) -> None:
+        written = store.append(large(head, CONTENT))
+        await store.close()
+        await store.open()
+        assert (await tried(written), await store.artifact(digest_of(CONTENT))) == (None, CONTENT)
+
     async def test_a_closed_store_refuses_every_call(self, store: Store, head: Head) -> None:
         await store.close()
         calls: list[Callable[[], Any]] = [
             lambda: store.start(new_run()), lambda: store.take(RUN, "w", now=NOW), lambda: store.append(after(head)),
             lambda: store.head(RUN), lambda: store.read(RUN), lambda: store.heads(Query()),
+            lambda: store.artifact("0"), store.references, lambda: store.strays(set()),
+            lambda: store.append(large(head, CONTENT)),
             lambda: store.send(message()), lambda: store.inbox(RUN), lambda: store.timers(due_until=NOW),
             lambda: store.enlist(WORKER), lambda: store.worker("w"), lambda: store.discharge("w"),
             lambda: asyncio.to_thread(store.renew, "w", NOW),
@@ -449,7 +560,7 @@ class _Closing(_Given):
         await store.close()
 
 
-class StoreConformance(_Starting, _Taking, _Appending, _Settling, _Sending, _Listing, _Working, _Closing):
+class StoreConformance(_Starting, _Taking, _Appending, _Keeping, _Settling, _Sending, _Listing, _Working, _Closing):
     """All promises. A subclass says by the fixture `make_store` how a store is made."""
 
     pytestmark = pytest.mark.anyio

@@ -20,7 +20,7 @@ from typing import NoReturn, TypeVar
 
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import Record
-from counterfoil.store import Append, Head, Message, NewRun, Query, Store, Timer, Worker
+from counterfoil.store import Append, Head, Message, NewRun, Query, Store, Stray, Timer, Worker
 
 T = TypeVar("T")
 
@@ -93,6 +93,18 @@ class KillingStore:
     async def read(self, run: str) -> list[Record]:
         """See Store."""
         return await self._around("read", self._store.read(run))
+
+    async def artifact(self, digest: str) -> bytes | None:
+        """See Store."""
+        return await self._around("artifact", self._store.artifact(digest))
+
+    async def references(self) -> list[tuple[str, Record]]:
+        """See Store."""
+        return await self._around("references", self._store.references())
+
+    async def strays(self, digests: AbstractSet[str]) -> list[Stray]:
+        """See Store."""
+        return await self._around("strays", self._store.strays(digests))
 
     async def heads(self, query: Query) -> list[Head]:
         """See Store."""

@@ -93,6 +93,18 @@ async def settle(ctx: Context) -> str:
     return await ctx.step(pay, await ctx.step(price, "debt"))
 
 
+@step(retry=Retry(tries=1))
+def send(item: str) -> str:
+    called("send")
+    raise ConnectionError("the road is closed")
+
+
+@workflow
+async def ship(ctx: Context, item: str) -> str:
+    await ctx.step(price, item)
+    return await ctx.step(send, item)
+
+
 @workflow
 async def refuse(ctx: Context, item: str) -> None:
     await ctx.step(price, item)
