@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
-from counterfoil import Context, Retry, RunPausedError, RunStoppedError, model, step, workflow
+from counterfoil import Context, Retry, RunPausedError, RunStoppedError, model, workflow
 from counterfoil.core.clock import SECOND
 from counterfoil.core.events import RetrySet
-from counterfoil.errors import DeclarationError
 from counterfoil.testing.clock import START
 
 pytestmark = pytest.mark.anyio
@@ -133,57 +132,6 @@ async def test_a_retry_that_was_stopped_goes_on_with_its_due_time(desk, calls):
         assert await journal.run(tries, id="r") == "up"
         assert sum(isinstance(event.body, RetrySet) for event in await journal.events("r")) == 1
     assert calls == {"flaky": 2}
-
-
-# --- timeouts ---
-
-
-async def test_a_try_that_takes_too_long_is_ended_and_tried_again(journal):
-    made: list[str] = []
-
-    @step(timeout=0.02, retry=Retry(tries=2))
-    async def slow() -> str:
-        made.append("begun")
-        if len(made) == 1:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                made.append("ended")
-        return "quick"
-
-    assert await journal.run(one_step(slow), id="r") == "quick"
-    assert made == ["begun", "ended", "begun"]
-
-
-async def test_a_timeout_that_is_not_retried_is_the_builtin_error(journal):
-    async def slow() -> None:
-        await asyncio.Event().wait()
-
-    @workflow
-    async def catches(ctx: Context) -> str:
-        try:
-            await ctx.with_options(timeout=0.01, retry=Retry(tries=1)).step(slow)
-        except TimeoutError as error:
-            return type(error).__name__
-        return "no"
-
-    assert await journal.run(catches) == "TimeoutError"
-
-
-async def test_a_timeout_on_a_plain_function_is_refused():
-    with pytest.raises(DeclarationError, match="a promise not kept"):
-
-        @step(timeout=1)
-        def plain() -> None:
-            """Can't be stopped."""
-
-
-async def test_a_timeout_by_option_on_a_plain_function_is_refused(journal):
-    def plain() -> int:
-        return 1
-
-    with pytest.raises(RunPausedError, match="a promise not kept"):
-        await journal.run(one_step(plain, timeout=1), id="r")
 
 
 # --- unknown outcomes ---

@@ -191,7 +191,6 @@ class StepTimedOut(Body, frozen=True):
     """The try's time is over, and its function, which can't be stopped, still runs. Its late result will be refused."""
 
     type = "step_timed_out"
-    timeout: Diagnostic[float | None] = None  # seconds
     duration: Diagnostic[int | None] = None
 
 

@@ -22,6 +22,7 @@ R_co = TypeVar("R_co", covariant=True)
 ATTRIBUTE = "__counterfoil__"
 TOOL, MODEL = "tool", "model"
 UNSET: Any = object()
+SECONDS_MAX = 1e8
 UNRESOLVED = (NameError, TypeError, AttributeError)
 """What an annotation raises that can't be resolved."""
 OnUnknown = Literal["repeat", "pause"]
@@ -180,11 +181,9 @@ def _check_options(definition: Definition, options: Options) -> None:
         raise DeclarationError(
             name=name, problem=f"opaque names {unknown}, which are no parameters", fix="Use parameter names."
         )
-    if options.timeout is not None and not definition.is_async:
+    if options.timeout is not None and not 0 < options.timeout <= SECONDS_MAX:
         raise DeclarationError(
-            name=name,
-            problem="a plain function can't be stopped, so timeout= would be a promise not kept",
-            fix="Make it `async def`, or set the timeout in the client that it calls.",
+            name=name, problem=f"a time limit of {options.timeout} seconds can't be kept", fix="Give a positive number."
         )
 
 

@@ -306,7 +306,7 @@ class Live:
 
     async def _turn(self, branch: Branch, operation: Operation) -> None:
         """The outcome is on disk. Among several branches it is handed over when it is its turn."""
-        if self._branches.is_alone:
+        if not self._turns.is_noted(operation.key):
             return
         if self._ending.is_sealed:
             raise End

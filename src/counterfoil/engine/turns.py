@@ -6,7 +6,6 @@ branch none of this is needed, and nothing of it happens.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ class Turns:
     def __init__(self, cursor: Cursor, ending: Ending, differs: Callable[[Mismatch], None]) -> None:
         self._cursor, self._ending, self._differs = cursor, ending, differs
         self._waiting: dict[str, tuple[Branch, asyncio.Future[Any]]] = {}
-        self._noted: deque[str] = deque()  # outcomes of this attempt, in the order of the journal
+        self._noted: dict[str, None] = {}  # outcomes of this attempt, in the order of the journal
         self._is_consumed = False
         self._is_looking = False
 
@@ -41,7 +40,11 @@ class Turns:
 
     def note(self, key: str) -> None:
         """An outcome of this operation was noted in the journal."""
-        self._noted.append(key)
+        self._noted[key] = None
+
+    def is_noted(self, key: str) -> bool:
+        """Whether the outcome of this operation waits for its turn."""
+        return key in self._noted
 
     async def outcome(self, branch: Branch, key: str) -> None:
         """The noted outcome is on disk: wait for its turn."""
@@ -50,8 +53,7 @@ class Turns:
     def withdraw(self, key: str) -> None:
         """The operation was cancelled, and takes no turn any more."""
         self._cursor.withdraw(key)
-        if key in self._noted:
-            self._noted.remove(key)
+        self._noted.pop(key, None)
 
     async def _turn(self, branch: Branch, key: str) -> Any:
         turn: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -86,9 +88,11 @@ class Turns:
         return self._give(found.key, found.decision)
 
     def _hand_over_new(self) -> bool:
-        if not self._is_consumed or not self._noted or self._noted[0] not in self._waiting:
+        first = next(iter(self._noted), None) if self._is_consumed else None
+        if first is None or first not in self._waiting:
             return False
-        return self._give(self._noted.popleft(), None)
+        del self._noted[first]
+        return self._give(first, None)
 
     def _give(self, key: str, decision: Decision | None) -> bool:
         branch, turn = self._waiting[key]
