@@ -16,7 +16,7 @@ from counterfoil.engine import unsafe
 from counterfoil.errors import Halted, UnsafeConstructError
 
 REST_TURNS = 3
-"""Turns of the loop without anything of the run going on, until it counts as quiet: the way from a task's end over a
+"""Turns of a busy loop without anything of the run going on, until it counts as quiet: the way from a task's end over a
 gather or a TaskGroup to the task that waits for it takes two."""
 
 
@@ -188,10 +188,15 @@ class Branches:
         self._move(branch)
 
     def is_quiet(self) -> bool:
-        """One look per turn of the loop: whether everything has been at rest for long enough."""
+        """One look per turn of the loop: whether everything is at rest, and nothing is on its way to anybody.
+
+        That is so when the loop has nothing else to do. Where it has, for other runs, or can't be asked, turns are
+        counted.
+        """
         self._look()
         self._turns_at_rest = 0 if self._moving else self._turns_at_rest + 1
-        self.is_settled = self._turns_at_rest >= REST_TURNS + self._hops - 1
+        is_idle = not self._moving and not getattr(asyncio.get_running_loop(), "_ready", True)
+        self.is_settled = is_idle or self._turns_at_rest >= REST_TURNS + self._hops - 1
         return self.is_settled
 
     def wake(self, branch: Branch) -> None:

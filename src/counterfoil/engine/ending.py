@@ -6,8 +6,6 @@ recorded, and only then is every branch cancelled.
 """
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 from typing import NoReturn
 
 from counterfoil.engine.branches import Branch, Branches, forever
@@ -24,7 +22,10 @@ class End(BaseException):
 
 
 class Ending:
-    """The end of one attempt, from the first sign of it to the last branch."""
+    """The end of one attempt, from the first sign of it to the last branch.
+
+    As a context manager it holds the end back until a call under way has landed.
+    """
 
     def __init__(self, run: str) -> None:
         self.run = run
@@ -44,6 +45,11 @@ class Ending:
     def is_sealed(self) -> bool:
         """Whether no further call may begin."""
         return self._over or self.verdict is not None or self.stopped is not None
+
+    @property
+    def has_landed(self) -> bool:
+        """Whether no call is under way, and none may begin."""
+        return self.is_sealed and not self._flights
 
     # --- what brings it about ---
 
@@ -93,16 +99,15 @@ class Ending:
         await forever()
         raise AssertionError
 
-    @contextlib.contextmanager
-    def flight(self) -> Iterator[None]:
-        """While a step's function is under way, until its outcome is recorded."""
+    def __enter__(self) -> None:
+        """A step's function is under way, until its outcome is recorded."""
         self._flights += 1
-        try:
-            yield
-        finally:
-            self._flights -= 1
-            if not self._flights and self.is_sealed:
-                self._all_landed()
+
+    def __exit__(self, *_: object) -> None:
+        """It has landed."""
+        self._flights -= 1
+        if not self._flights and self.is_sealed:
+            self._all_landed()
 
     # --- after the body ---
 

@@ -75,6 +75,8 @@ class Live:
         self._has_reads = False  # that are not on their way to the store
         self._reads: asyncio.Future[None] | None = None  # the last append that had reads in it
         self._intent: asyncio.Future[None] | None = None  # the last one that was written and not waited for
+        self._rides_since: float | None = None  # when the oldest intent that waits for an outcome was noted
+        self._ride_ends: asyncio.TimerHandle | None = None
 
     def watch(self, branches: Branches) -> None:
         """Make the calls of these branches."""
@@ -94,7 +96,7 @@ class Live:
             if due is not None:
                 await self._wait_until(due)
             first = first or self._system.now()
-            with self._ending.flight():
+            with self._ending:
                 outcome = await self._try(branch, bound, operation, number=number)
                 if type(outcome) is Failed:
                     tried = number - decision.tries_before
@@ -167,10 +169,11 @@ class Live:
         must_not_vanish = operation.kind == MODEL or bound.options.on_unknown == "pause"
         if must_not_vanish or self._careful or not self._reads_are_written():
             await self.flush()
+        elif self._rides_since is None:
+            self._let_ride()
 
     async def _called(self, bound: Bound, operation: Operation, number: int) -> Any:
         """Call the function, inside the step: in this task if it is async, else in a thread."""
-        timer = asyncio.get_running_loop().call_later(INTENT_GRACE_SECONDS, self._write_intent)
         token = current_step.set(
             CurrentStep(
                 run_id=self._ending.run,
@@ -188,7 +191,6 @@ class Live:
             return await _in_time(bound.function(*bound.args, **bound.kwargs), bound, operation)
         finally:
             current_step.reset(token)
-            timer.cancel()
 
     async def _called_in_thread(self, bound: Bound, operation: Operation, number: int) -> Any:
         """Wait for a thread no longer than the time limit. The thread itself can't be stopped."""
@@ -205,8 +207,21 @@ class Live:
             return value
         return await _in_time(value, bound, operation)  # a plain function may make a coroutine
 
-    def _write_intent(self) -> None:
-        if self._recorder.has_queued:
+    def _let_ride(self) -> None:
+        """Let an intent wait for its outcome, for a while. One timer at a time serves all steps: most are quicker."""
+        loop = asyncio.get_running_loop()
+        self._rides_since = loop.time()
+        if self._ride_ends is None:
+            self._ride_ends = loop.call_later(INTENT_GRACE_SECONDS, self._end_ride)
+
+    def _end_ride(self) -> None:
+        loop, self._ride_ends = asyncio.get_running_loop(), None
+        if self._rides_since is None or self._ending.has_landed or self._ending.abandoned.done():
+            return
+        ends = self._rides_since + INTENT_GRACE_SECONDS
+        if ends > loop.time():
+            self._ride_ends = loop.call_at(ends, self._end_ride)
+        else:
             written = asyncio.ensure_future(self._append())
             written.add_done_callback(lambda done: done.exception())  # asked for when the outcome fails too
             self._intent = written
@@ -280,7 +295,7 @@ class Live:
         self, branch: Branch, operation: Operation, body: ArtifactStored, *, content: bytes
     ) -> None:
         """Record that the run keeps this content, which is on disk before the event that names it."""
-        with self._ending.flight():
+        with self._ending:
             self._recorder.note(body, step=operation.key, content=content)
             await self._outcome_written(operation)
         await self._turn(branch, operation)
@@ -325,6 +340,7 @@ class Live:
 
     def _append(self, *, timer_set: Timer | None = None, timer_cleared: Timer | None = None) -> "asyncio.Future[None]":
         written = asyncio.ensure_future(self._recorder.flush(timer_set=timer_set, timer_cleared=timer_cleared))
+        self._rides_since = None
         if self._has_reads:
             self._reads, self._has_reads = written, False
         return written
