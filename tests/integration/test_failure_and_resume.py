@@ -236,7 +236,7 @@ async def test_a_result_that_can_not_be_recorded_is_a_failure_of_the_step(journa
         await journal.run(odd, id="r")
     paused = (await journal.events("r"))[-1].body
     assert isinstance(paused, RunPaused)
-    assert (paused.reason, paused.step, calls["gives"]) == ("step_failed", "0", 1)
+    assert (paused.reason, paused.step, calls["gives"]) == ("result_not_storable", None, 1)
     assert caught.value.__cause__.facts["path"] == "$.a"
 
 

@@ -52,6 +52,7 @@ from counterfoil.errors import (
     DeclarationError,
     JournalDamagedError,
     NotReadableError,
+    ResultNotStorableError,
     RunFailedError,
     RunPausedError,
     RunStoppedError,
@@ -234,17 +235,25 @@ class Driver:
         step = self._failed_step(recorder, attempt, error)
         if step is not None:
             left = attempt.cursor.finish()  # the recorded code caught this failure and went on
-            failed = failed_verdict(self._head.run, step, error)
+            failed = self._step_verdict(step, error)
             return await self._pause(recorder, mismatch_verdict(self._head.run, left) if left else failed)
         if not isinstance(error, Exception):  # not an end of the work: the interpreter or a caller wants out
             return await self._leave(recorder, RunStoppedError(run=self._head.run, why=_way_out(error)), error)
-        if isinstance(error, ArtifactError | CallError | DeclarationError | SecretError | ValueFormError):
-            return await self._pause(recorder, needs_code(error))
+        for leaf in _leaves(error):
+            if isinstance(leaf, ArtifactError | CallError | DeclarationError | SecretError | ValueFormError):
+                return await self._pause(recorder, needs_code(leaf))
         if isinstance(error, StoreError):  # of an artifact that could not be read just now
             return await self._leave(recorder, RunStoppedError(run=self._head.run, why=str(error)), error)
         if attempt.cursor.is_replaying:  # the record goes on: what failed is this place, not the work
             return await self._pause(recorder, replay_failed_verdict(self._head.run, error))
         return await self._record_end(recorder, error)
+
+    def _step_verdict(self, step: StepState, error: BaseException) -> Verdict:
+        """A failed step can be tried again, unless it ran well and only its result could not be kept."""
+        for leaf in _leaves(error):
+            if isinstance(leaf, ResultNotStorableError):
+                return needs_code(leaf)
+        return failed_verdict(self._head.run, step, error)
 
     @staticmethod
     def _failed_step(recorder: Recorder, attempt: Attempt, error: BaseException) -> StepState | None:
