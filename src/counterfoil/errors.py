@@ -7,7 +7,8 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
     ├── DeclarationError ── DuplicateWorkflowError
     ├── CallError ── NotInRunError, NestedStepError, SyncStepCalledError, ConcurrentCallError,
     │                CallCancelledError, UnsafeConstructError, BranchLeftError
-    ├── ValueFormError ── NotStorableError ── ResultNotStorableError, NotReadableError, InputInvalidError
+    ├── ValueFormError ── NotStorableError ── ResultNotStorableError, NotReadableError,
+    │                   ExceptionUnknownError, InputInvalidError
     ├── SecretError
     ├── RunError ── RunNotFoundError, RunConflictError, RunOwnedError, RunPausedError, RunFailedError,
     │               RunStoppedError, IllegalTransitionError, WorkflowUnknownError, IdInvalidError
@@ -192,6 +193,20 @@ class NotReadableError(ValueFormError):
     reason: str
 
 
+class ExceptionUnknownError(ValueFormError):
+    """A recorded exception's class is not there to raise it again, though it was there when the step failed."""
+
+    code = "exception_unknown"
+    sentence = "the recorded failure {type} ({message}) can't be raised again here: {reason}"
+    advice = (
+        "Import the module that defines it, or counterfoil.register() the class, before the run is taken up. "
+        "Then resume."
+    )
+    type: str
+    message: str
+    reason: str
+
+
 class InputInvalidError(ValueFormError):
     """The arguments do not fit the function's signature or types."""
 
@@ -362,16 +377,20 @@ class UnfinishedError(MismatchError):
 
 
 class RecordedError(CounterfoilError):
-    """Stands for a recorded exception whose class can't be rebuilt here."""
+    """Stands for an exception that can't be raised again as itself, live as on every replay.
+
+    `type` and `message` say what it was, `attributes` holds those of its attributes that could be recorded.
+    """
 
     code = "recorded_error"
     sentence = "{type}: {message}"
     advice = (
-        "Catch RecordedError and look at `type`, or raise an exception whose attributes are plain values "
-        "and whose module is imported before the run is taken up."
+        "Catch RecordedError and look at `type`. To have the class itself, import its module before any run is driven, "
+        "or counterfoil.register() it, and let its `args` be values that can be recorded."
     )
     type: str
     message: str
+    attributes: dict[str, Any]
 
 
 class StoreError(CounterfoilError):

@@ -7,7 +7,7 @@ import pytest
 
 from counterfoil.core import events
 
-PARTS = (events.Envelope, events.Reference, events.Stub, events.ErrorRecord)
+PARTS = (events.Envelope, events.Reference, events.Stub, events.ErrorRecord, events.ResponseRecord)
 DESCRIBED: dict[str, type] = {**events.BODIES, **{part.__name__: part for part in PARTS}}
 
 

@@ -66,6 +66,34 @@ async def test_the_policy_bounds_the_tries(journal, calls, policy, *, made):
     assert calls == {"late": made}
 
 
+class BusyError(Exception):
+    """The caller knows that it passes."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "failure", "made"),
+    [
+        (Retry(tries=3, retry_on=(BusyError,)), BusyError("x"), 3),
+        (Retry(tries=3, never_on=(TimeoutError,)), TimeoutError("x"), 1),
+        (Retry(tries=3), BusyError("x"), 1),
+    ],
+    ids=str,
+)
+async def test_a_policy_names_classes_that_are_tried_again_and_that_are_not(journal, calls, policy, *, failure, made):
+    busy = calls.function("busy", failure)
+    with pytest.raises(RunPausedError, match=f"try {made}"):
+        await journal.run(one_step(busy, retry=policy), id="r")
+    assert calls == {"busy": made}
+
+
+async def test_a_failure_is_judged_by_itself_and_not_by_its_cause(journal, calls):
+    wrapped = ValueError("wrapped")
+    wrapped.__cause__ = ConnectionError("inner")
+    with pytest.raises(RunPausedError, match="try 1: ValueError"):
+        await journal.run(one_step(calls.function("wraps", wrapped)), id="r")
+    assert calls == {"wraps": 1}
+
+
 async def test_a_plain_function_is_tried_again_too(journal):
     made: list[int] = []
 

@@ -14,7 +14,7 @@ import pytest
 import counterfoil
 from counterfoil import Context, Retry
 from counterfoil.core import events
-from counterfoil.core.events import BODIES, Envelope, ErrorRecord, Record, Reference, Stub
+from counterfoil.core.events import BODIES, Envelope, ErrorRecord, Record, Reference, ResponseRecord, Stub
 from counterfoil.core.integrity import ZERO, seal
 from counterfoil.core.replay import Cursor, Execute, Mismatch, Operation
 from counterfoil.core.state import RunState, fold
@@ -22,7 +22,7 @@ from counterfoil.errors import JournalUnreadableError
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.testing.clock import ManualSystem
 
-STRUCTS: list[type[msgspec.Struct]] = [Envelope, ErrorRecord, Reference, Stub, *BODIES.values()]
+STRUCTS: list[type[msgspec.Struct]] = [Envelope, ErrorRecord, ResponseRecord, Reference, Stub, *BODIES.values()]
 DEFAULTS = {
     ("envelope", "step"): None,  # what belongs to the run
     ("envelope", "attempt"): 0,  # recorded before any attempt
@@ -32,6 +32,14 @@ DEFAULTS = {
     ("envelope", "reference"): None,  # the body lies inside
     ("error", "args"): None,  # can't be rebuilt: RecordedError
     ("error", "attributes"): None,
+    ("error", "stands_in"): None,  # recorded by 0.1.0, which decided it at each replay
+    ("error", "response"): None,
+    ("error", "cause"): None,
+    ("error", "context"): None,
+    ("error", "suppressed"): False,
+    ("error", "members"): (),  # no group
+    ("response", "headers"): {},
+    ("response", "text"): None,  # had not been read, or is too long
     ("run_paused", "step"): None,  # nothing to reopen
     ("run_resumed", "reopened"): None,
     ("run_completed", "annotated"): False,  # plain JSON
@@ -51,7 +59,8 @@ def mark_of(hint: Any) -> str:
 
 
 def name_of(kind: type[msgspec.Struct]) -> str:
-    names = {Envelope: "envelope", ErrorRecord: "error", Reference: "reference", Stub: "stub"}
+    names = {Envelope: "envelope", ErrorRecord: "error", ResponseRecord: "response"}
+    names |= {Reference: "reference", Stub: "stub"}
     return names.get(kind, getattr(kind, "type", "?"))
 
 
@@ -201,7 +210,9 @@ def test_without_a_critical_field_the_error_names_it(name, field):
 def test_an_absent_critical_field_means_its_stated_default(key):
     name, field = key
     event = events.read(sample(name, field), "r")
-    holder = {"envelope": event.envelope, "error": getattr(event.body, "error", None)}.get(name, event.body)
+    error = getattr(event.body, "error", None)
+    answer = getattr(error, "response", None)
+    holder = {"envelope": event.envelope, "error": error, "response": answer}.get(name, event.body)
     value = getattr(holder, {"try": "try_number"}.get(field, field))
     assert (json.loads(bytes(value)) if isinstance(value, msgspec.Raw) else value) == DEFAULTS[key]
 
@@ -214,8 +225,15 @@ def read_wholly(record: Record) -> events.Event:
 
 def sample(name: str, missing: str) -> Record:
     """A record with every field set, but for the missing one."""
-    error = {"type": "builtins:ValueError", "message": "m", "args": ["m"], "attributes": {"a": 1}, "traceback": "t"}
-    kinds = {"envelope": "timer_fired", "error": "run_failed", "reference": "timer_fired", "stub": "timer_fired"}
+    inner = {"type": "builtins:KeyError", "message": "k"}
+    response = {"status_code": 429, "headers": {"retry-after": "1"}, "text": "t"}
+    error = {
+        "type": "builtins:ValueError", "message": "m", "args": ["m"], "attributes": {"a": 1}, "traceback": "t",
+        "stands_in": True, "response": response, "suppressed": True,
+        "cause": inner, "context": inner, "members": [inner], "left_out": {"a": "b"}, "cut": 1,
+    }  # fmt: skip
+    kinds = {"envelope": "timer_fired", "reference": "timer_fired", "stub": "timer_fired"}
+    kinds |= {"error": "run_failed", "response": "run_failed"}
     kind = kinds.get(name, name)
     envelope = {
         "run": "r", "seq": 4, "type": kind, "time": 1, "step": "0", "attempt": 1, "try": 1, "epoch": 1,
@@ -236,6 +254,7 @@ def sample(name: str, missing: str) -> Record:
         ("reference", reference),
         ("stub", stub),
         ("error", error),
+        ("response", response),
         (kind, body),
     ):
         if holder_name == name:

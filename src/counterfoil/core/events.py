@@ -7,8 +7,8 @@ a salted commitment to the body and not the body itself (see integrity).
 Every field is declared `Critical` (a replay needs it) or `Diagnostic` (a reader of the record wants it). A test drops
 all diagnostic ones and the run still ends the same; without a critical one JournalUnreadableError names it.
 
-Rule for changes: a released type is only ever added to, by diagnostic fields with a default. A changed meaning is a
-new type. `tests/upgrade` keeps a journal of each release with its folded state.
+Rule for changes: a released type is only ever added to, by fields with a default that says what their absence always
+meant. A changed meaning is a new type. `tests/upgrade` keeps a journal of each release with its folded state.
 """
 
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -70,14 +70,30 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: ClassVar[str]
 
 
+class ResponseRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of the HTTP response that an exception held."""
+
+    status_code: Critical[int]
+    headers: Critical[dict[str, str]] = {}  # names in lower case, without cookies
+    text: Critical[str | None] = None  # the body, if it had been read and is not too long
+
+
 class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An exception, so that it can be raised again."""
 
     type: Critical[str]  # module and qualified name, joined by ":"
     message: Critical[str]
-    args: Critical[Value] = NONE  # null when an argument can't be recorded
-    attributes: Critical[Value] = NONE
+    args: Critical[Value] = NONE  # null when an argument can't be recorded; of a group, without its members
+    attributes: Critical[Value] = NONE  # slots and fields of builtin classes too
     traceback: Diagnostic[str | None] = None
+    stands_in: Critical[bool | None] = None  # RecordedError is raised for it; None: 0.1.0 wrote it, and never said
+    response: Critical[ResponseRecord | None] = None  # stands for the attribute of this name
+    cause: Critical["ErrorRecord | None"] = None
+    context: Critical["ErrorRecord | None"] = None  # unless it is suppressed
+    suppressed: Critical[bool] = False  # raised "from" something
+    members: Critical[tuple["ErrorRecord", ...]] = ()  # of a group
+    left_out: Diagnostic[dict[str, str]] = {}  # what could not be recorded, and its type
+    cut: Diagnostic[int] = 0  # exceptions that stood behind or in this one, and are not here
 
 
 # --- the run ---

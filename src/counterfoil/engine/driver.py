@@ -33,6 +33,7 @@ from counterfoil.engine.attempt import Attempt
 from counterfoil.engine.branches import current_branches
 from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, current_run, current_step
+from counterfoil.engine.loaded import known_modules
 from counterfoil.engine.loops import watched
 from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
@@ -105,6 +106,7 @@ class Driver:
         is returned or raised is on disk first. Raises JournalDamagedError, ArtifactMissingError and the like when the
         record can't be read; then the run is left as it is.
         """
+        known_modules()  # before any step of this process can import more
         around = self._around
         state = await load(self._head, records, around.store.artifact)
         recorder = Recorder(around.store, around.system, around.scrubber, head=self._head, state=state)
@@ -265,9 +267,9 @@ class Driver:
         return min((recorder.state.steps[key] for key in found if key is not None), key=lambda step: step.seq)
 
     async def _record_end(self, recorder: Recorder, error: Exception) -> Any:
-        body = recorder.note(RunFailed(error=failure.to_record(error)))
+        body = recorder.note(RunFailed(error=failure.to_record(error, known_modules())))
         await recorder.flush(release=True)
-        raise failed_error(self._head.run, body) from failure.rebuild(body.error).with_traceback(error.__traceback__)
+        raise failed_error(self._head.run, body) from failure.readable(body.error).with_traceback(error.__traceback__)
 
     async def _pause(self, recorder: Recorder, verdict: Verdict) -> Any:
         body = recorder.note(
@@ -378,7 +380,7 @@ def outcome_of(workflow: Workflow | None, run: str, last: Event) -> Any:
     """The recorded result of a run that has ended, by its last event; raises how it failed or why it is paused."""
     body = last.body
     if isinstance(body, RunFailed):
-        raise failed_error(run, body) from failure.rebuild(body.error)
+        raise failed_error(run, body) from failure.readable(body.error)
     if isinstance(body, RunPaused):
         raise paused_error(run, body)
     if not isinstance(body, RunCompleted):
