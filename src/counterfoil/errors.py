@@ -392,6 +392,9 @@ class RecordedError(CounterfoilError):
     message: str
     attributes: dict[str, Any]
 
+    def __init__(self, *, type: str, message: str, attributes: dict[str, Any] | None = None) -> None:
+        super().__init__(type=type, message=message, attributes=attributes or {})
+
 
 class StoreError(CounterfoilError):
     """Something about the store."""

@@ -149,6 +149,33 @@ async def test_a_group_is_taken_apart_live_and_on_replay(desk, calls):
     assert seen == [[shown(ValueError("a"))], [shown(OSError(2, "b"))]] * 2
 
 
+async def test_a_group_of_one_step_pauses_the_run_at_that_step(journal, calls):
+    bad = calls.function("bad", ExceptionGroup("two", [ValueError("a"), OSError(2, "b")]))
+
+    @workflow
+    async def fails(ctx: Context) -> None:
+        await ctx.step(bad)
+
+    with pytest.raises(RunPausedError, match=r"step_failed.*step 0 .*ExceptionGroup: two"):
+        await journal.run(fails, id="r")
+
+
+async def test_what_is_left_of_a_group_of_one_step_pauses_the_run_at_that_step(journal, calls):
+    bad = calls.function("bad", ExceptionGroup("two", [ValueError("a"), OSError(2, "b")]))
+    seen: list[str] = []
+
+    @workflow
+    async def catches_half(ctx: Context) -> None:
+        try:
+            await ctx.step(bad)
+        except* ValueError as part:
+            seen.append(str(part.exceptions[0]))
+
+    with pytest.raises(RunPausedError, match=r"step_failed.*step 0 .*ExceptionGroup: two \(1 sub-exception\)"):
+        await journal.run(catches_half, id="r")
+    assert seen == ["a"]
+
+
 # --- exceptions that are messages (FC-37), as agent frameworks have them ---
 
 

@@ -120,11 +120,6 @@ def next_try(policy: Retry, error: BaseException, *, tried: int, first: Instant,
 
 
 def is_over(policy: Retry, *, first: Instant, now: Instant) -> bool:
-    """Whether no try may begin any more: the total time has passed since the first one."""
-    return policy.total_seconds is not None and now > after(first, policy.total_seconds)
-
-
-def is_over(policy: Retry, *, first: Instant, now: Instant) -> bool:
     """Whether the time that the policy allows since the first try has passed, with or without a process."""
     return policy.total_seconds is not None and now > after(first, policy.total_seconds)
 

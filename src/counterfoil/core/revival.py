@@ -36,7 +36,7 @@ def readable(record: ErrorRecord) -> Exception:
     return _restored(record, lambda part, _: _stand_in(part, answer_of(lambda: _attributes(part), {})))
 
 
-def raise_again(error: Exception, trace: TracebackType | None = None) -> NoReturn:
+def raise_again(error: BaseException, trace: TracebackType | None = None) -> NoReturn:
     """Raise a rebuilt exception with the chain that is recorded, whatever is being handled here."""
     context = anatomy.context(error)
     try:

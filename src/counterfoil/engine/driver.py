@@ -260,7 +260,7 @@ class Driver:
     @staticmethod
     def _failed_step(recorder: Recorder, attempt: Attempt, error: BaseException) -> StepState | None:
         """The step whose failure this is; for a group of nothing but failures of steps, the first one recorded."""
-        keys = {id(raised): key for raised, key in attempt.live.raised}
+        keys = {id(leaf): key for raised, key in attempt.live.raised for leaf in _leaves(raised)}
         found = [keys.get(id(leaf)) for leaf in _leaves(error)]
         if None in found:
             return None
