@@ -27,8 +27,9 @@ from counterfoil.engine import inspection, queries
 from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, known_workflow, workflow_of
-from counterfoil.engine.driver import Resume, outcome_of
+from counterfoil.engine.driver import Resume
 from counterfoil.engine.drives import GRACE_SECONDS, Drives
+from counterfoil.engine.outcomes import outcome_of
 from counterfoil.engine.recorder import as_value, first_record
 from counterfoil.engine.system import System
 from counterfoil.errors import (

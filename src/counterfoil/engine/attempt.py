@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from counterfoil.core import codec, failure
+from counterfoil.core import codec
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import ArtifactStored, ReadRecorded
 from counterfoil.core.replay import (
@@ -165,7 +165,7 @@ class Attempt:
     def _refuse(self, branch: Branch, decision: Decision, operation: Operation) -> NoReturn:
         """Raise what the record says: the recorded failure, or the verdict that the code no longer fits."""
         if isinstance(decision, ReplayFailure):
-            self.live.hand_failure(failure.rebuild(decision.error), operation.key)
+            self.live.hand_failure(self.live.rebuilt(decision.error), operation.key)
         if isinstance(decision, Mismatch):
             raise End(mismatch_verdict(self.run, msgspec.structs.replace(decision, source=branch.place())))
         msg = f"a call can't be given {decision}"

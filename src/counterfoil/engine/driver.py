@@ -17,7 +17,6 @@ from counterfoil import artifacts
 from counterfoil.core import codec, events, failure, integrity
 from counterfoil.core.events import (
     AttemptStarted,
-    Event,
     LateReport,
     OutcomeUnknown,
     Record,
@@ -35,6 +34,7 @@ from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, current_run, current_step
 from counterfoil.engine.loaded import known_modules
 from counterfoil.engine.loops import watched
+from counterfoil.engine.outcomes import arguments_of, failed_error, paused_error
 from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
 from counterfoil.engine.verdicts import (
@@ -360,42 +360,3 @@ async def load(head: Head, records: Sequence[Record], fetch: artifacts.Fetch) ->
     for flaw in integrity.flaws(records, anchors=[integrity.Anchor(head.seq, head.hash)]):
         raise JournalDamagedError(run=head.run, seq=flaw.seq, problem=flaw.problem)
     return fold(head.run, await artifacts.read_all(records, head.run, fetch))
-
-
-def arguments_of(workflow: Workflow, recorded: events.Value) -> dict[str, Any]:
-    """The workflow's arguments by name, built from the recorded input as the annotations say."""
-    where = f"the input of {workflow.name}"
-    plain = codec.decode(bytes(recorded), None, annotated=False, where=where)
-    try:
-        workflow.form.bind((), plain)
-    except TypeError as error:
-        raise NotReadableError(where=where, type=str(workflow.form.signature), reason=str(error)) from None
-    return {
-        name: codec.convert(value, workflow.hints.get(name, Any), where=f"{where}, {name}")
-        for name, value in plain.items()
-    }
-
-
-def outcome_of(workflow: Workflow | None, run: str, last: Event) -> Any:
-    """The recorded result of a run that has ended, by its last event; raises how it failed or why it is paused."""
-    body = last.body
-    if isinstance(body, RunFailed):
-        raise failed_error(run, body) from failure.readable(body.error)
-    if isinstance(body, RunPaused):
-        raise paused_error(run, body)
-    if not isinstance(body, RunCompleted):
-        msg = f"run {run} has not ended: {last.type}"
-        raise AssertionError(msg)
-    annotation = workflow.hints.get("return", Any) if workflow else Any
-    return codec.decode(bytes(body.result), annotation, annotated=body.annotated, where=f"the result of run {run}")
-
-
-def failed_error(run: str, body: RunFailed) -> RunFailedError:
-    """The error of a run that failed."""
-    return RunFailedError(run=run, type=failure.short_type(body.error), message=body.error.message)
-
-
-def paused_error(run: str, body: RunPaused) -> RunPausedError:
-    """The error of a run that is paused."""
-    at = f" at step {body.step}" if body.step is not None else ""
-    return RunPausedError(run=run, reason=body.reason, at=at, detail=body.detail or "", next=body.next or "")

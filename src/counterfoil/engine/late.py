@@ -54,7 +54,7 @@ def _outcome(done: "asyncio.Future[Any]") -> tuple[str, Any]:
     """The type of the event that this would have been, and what it would have said."""
     error = done.exception()
     if error is not None:
-        record = events.encode(failure.to_record(error)) if isinstance(error, Exception) else b"null"
+        record = events.encode(failure.to_record(error))
         return StepFailed.type, as_value(record)
     try:
         return StepSucceeded.type, as_value(codec.encode(done.result(), where="a late result").raw)

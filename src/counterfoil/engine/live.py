@@ -7,6 +7,7 @@ the reads that came before it are on disk, and a model call never before its own
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from types import TracebackType
 from typing import Any, NoReturn
 
 import msgspec
@@ -15,6 +16,7 @@ from counterfoil.core import codec, failure, retry
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import (
     ArtifactStored,
+    ErrorRecord,
     RetrySet,
     StepCancelled,
     StepFailed,
@@ -31,15 +33,16 @@ from counterfoil.engine.calls import MODEL, UNSET, Bound
 from counterfoil.engine.definitions import CurrentStep, current_step
 from counterfoil.engine.ending import End, Ending
 from counterfoil.engine.late import LateReports
+from counterfoil.engine.loaded import known_modules
 from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
 from counterfoil.engine.threads import Threads
 from counterfoil.engine.turns import Turns
-from counterfoil.engine.verdicts import unknown_verdict
+from counterfoil.engine.verdicts import needs_code, unknown_verdict
 from counterfoil.errors import (
     CounterfoilError,
+    ExceptionUnknownError,
     NotStorableError,
-    RecordedError,
     ResultNotStorableError,
     RunStoppedError,
 )
@@ -56,9 +59,10 @@ threads = Threads()
 class Failed(msgspec.Struct, frozen=True):
     """A try that raised."""
 
-    error: Exception
+    error: BaseException
     duration: int
     running: "asyncio.Future[Any] | None" = None  # its function, if that goes on past its time
+    trace: TracebackType | None = None  # of the exception as the function raised it
 
 
 class Live:
@@ -107,7 +111,7 @@ class Live:
                 return outcome
             if due is None:
                 await self._turn(branch, operation)
-                self.hand_failure(outcome.error, operation.key)
+                self.hand_failure(outcome.error, operation.key, outcome.trace)
             number += 1
 
     async def _try(self, branch: Branch, bound: Bound, operation: Operation, *, number: int) -> Any:
@@ -120,7 +124,7 @@ class Live:
         except asyncio.CancelledError as error:
             if task is None or task.cancelling() > asked:
                 raise
-            return Failed(_own_cancel(error), _microseconds(begun))  # the function's own affair: nobody cancelled us
+            return Failed(error, _microseconds(begun))  # the function's own affair: nobody cancelled us
         except _OverrunError as overrun:
             return Failed(overrun.error, _microseconds(begun), overrun.running)
         except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
@@ -239,32 +243,39 @@ class Live:
             waited = self._system.now()
             await asyncio.wait({failed.running})  # two at a time could do it twice
             due += self._system.now() - waited
-        body = RetrySet(due=due, error=failure.to_record(failed.error), duration=failed.duration)
+        body = RetrySet(due=due, error=failure.to_record(failed.error, known_modules()), duration=failed.duration)
         self._recorder.note(body, step=operation.key, try_number=number)
         self._careful = False
         await self.flush()
         return failed
 
     async def _record_final(self, operation: Operation, failed: Failed, *, number: int) -> Failed:
-        body = StepFailed(error=failure.to_record(failed.error), duration=failed.duration)
+        body = StepFailed(error=failure.to_record(failed.error, known_modules()), duration=failed.duration)
         noted = self._recorder.note(body, step=operation.key, try_number=number)
         await self._outcome_written(operation)
-        error = failure.rebuild(noted.error).with_traceback(failed.error.__traceback__)
-        return Failed(error, failed.duration)
+        return Failed(self.rebuilt(noted.error), failed.duration, trace=failed.error.__traceback__)
 
     async def _give_up(self, branch: Branch, operation: Operation, decision: Execute) -> None:
         """The time that retry= allows was over before this try: the process may have been gone meanwhile."""
         text = f"{operation.name} had no outcome within the time that its retry= allows"
         last = decision.last_error
-        failed = Failed(failure.rebuild(last) if last else TimeoutError(text), 0)
+        failed = Failed(failure.readable(last) if last else TimeoutError(text), 0)
         failed = await self._record_final(operation, failed, number=decision.try_number - 1)
         await self._turn(branch, operation)
         self.hand_failure(failed.error, operation.key)
 
-    def hand_failure(self, error: Exception, key: str) -> NoReturn:
+    @staticmethod
+    def rebuilt(record: ErrorRecord) -> Exception:
+        """A recorded exception as it was raised live; the run must pause where it can't be."""
+        try:
+            return failure.rebuild(record)
+        except ExceptionUnknownError as error:
+            raise End(needs_code(error)) from error
+
+    def hand_failure(self, error: BaseException, key: str, trace: TracebackType | None = None) -> NoReturn:
         """Raise a recorded failure in the body, and remember whose it was."""
         self.raised.append((error, key))
-        raise error
+        failure.raise_again(error, trace)
 
     def cancelled(self, operation: Operation) -> None:
         """The program's own code cancelled this operation. What is recorded of it already stays as it is."""
@@ -378,11 +389,6 @@ async def _in_time(made: Awaitable[Any], bound: Bound, operation: Operation) -> 
 
 def _too_long(bound: Bound, operation: Operation) -> TimeoutError:
     return TimeoutError(f"{operation.name} took longer than {bound.options.timeout:g} seconds")
-
-
-def _own_cancel(error: asyncio.CancelledError) -> RecordedError:
-    kind = type(error)
-    return RecordedError(type=f"{kind.__module__}.{kind.__qualname__}", message=str(error))
 
 
 def _microseconds(begun: int) -> int:
