@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import pytest
 
+from counterfoil.core import registry
+
 IN_CI = bool(os.environ.get("CI"))
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 
@@ -28,3 +30,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     return _refuse_skip((yield))
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Classes that a test registers are forgotten after it."""
+    for name in ("_names", "_types"):
+        monkeypatch.setattr(registry, name, dict(vars(registry)[name]))

@@ -7,8 +7,8 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
     ├── DeclarationError ── DuplicateWorkflowError
     ├── CallError ── NotInRunError, NestedStepError, SyncStepCalledError, ConcurrentCallError,
     │                CallCancelledError, UnsafeConstructError, BranchLeftError
-    ├── ValueFormError ── NotStorableError ── ResultNotStorableError, NotReadableError,
-    │                   ExceptionUnknownError, InputInvalidError
+    ├── ValueFormError ── NotStorableError ── ResultNotStorableError, ResultTypeUnknownError,
+    │                   NotReadableError, ExceptionUnknownError, InputInvalidError
     ├── SecretError
     ├── RunError ── RunNotFoundError, RunConflictError, RunOwnedError, RunPausedError, RunFailedError,
     │               RunStoppedError, IllegalTransitionError, WorkflowUnknownError, IdInvalidError
@@ -19,6 +19,7 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
                       ArtifactError ── ArtifactMissingError, ArtifactAlteredError
 
 Signals that user code must not swallow are not in this tree: `Halted` derives from BaseException.
+Nor are warnings.
 """
 
 from typing import Any, ClassVar
@@ -182,15 +183,38 @@ class ResultNotStorableError(NotStorableError):
     sentence = "{where}: the step ran, but the value at {path} ({type}) can't be recorded: {reason}"
 
 
+class ResultTypeUnknownError(ValueFormError):
+    """A result can be kept, but not given back yet: nothing declares the class of an instance in it.
+
+    `encoded` holds what is to be kept: the bytes are those that a declared result has.
+    """
+
+    code = "result_type_unknown"
+    sentence = (
+        "{where}: the value at {path} is a {type}, which is neither in the annotation ({annotation}) nor registered"
+    )
+    advice = "Annotate the function with {type}, or give returns=, or counterfoil.register the class; then resume."
+    where: str
+    path: str
+    type: str
+    annotation: str
+    encoded: Any = None
+
+
 class NotReadableError(ValueFormError):
     """A recorded value no longer fits the type that the code now declares."""
 
     code = "not_readable"
-    sentence = "{where}: the recorded value does not fit {type}: {reason}"
+    sentence = "{where}: the recorded value at {path} does not fit {type}: {reason}"
     advice = "Give the function the annotation (or returns=) that it had when this was recorded, then resume."
     where: str
+    path: str
     type: str
     reason: str
+
+    def __init__(self, *, path: str = "$", **facts: Any) -> None:
+        """`path` is the place inside the value."""
+        super().__init__(path=path, **facts)
 
 
 class ExceptionUnknownError(ValueFormError):
@@ -519,6 +543,10 @@ class ArtifactAlteredError(ArtifactError):
     advice = (
         "Something else than counterfoil changed it. Restore it from a backup; `counterfoil doctor` lists all such."
     )
+
+
+class ClosureWarning(UserWarning):
+    """A step's function uses something from around it that can't be recorded, so a change of it goes unnoticed."""
 
 
 class Halted(BaseException):

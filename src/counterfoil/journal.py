@@ -38,6 +38,7 @@ from counterfoil.errors import (
     JournalDamagedError,
     NotReadableError,
     NotStorableError,
+    ResultTypeUnknownError,
     RunConflictError,
     RunNotFoundError,
     RunOwnedError,
@@ -426,18 +427,14 @@ def _input_of(declared: Workflow, call: Call[Any]) -> bytes:
         named = declared.form.bind(call.args, call.kwargs)
     except TypeError as error:
         raise _invalid(declared, str(error)) from None
-    encoded = codec.encode(named, where=f"the input of {declared.name}")
+    codec.encode(named, where=f"the input of {declared.name}")
     try:
-        for name, value in named.items():
-            annotation = declared.hints.get(name, Any)
-            part, back = codec.record(value, annotation, where=name)
-            if not part.annotated:  # plain JSON for a dataclass is fine
-                codec.convert(back, annotation, where=name)
+        return codec.encode_arguments(named, declared.hints)
     except NotReadableError as error:
-        raise _invalid(declared, f"{error.where} does not fit {error.type}: {error.reason}") from None
-    except NotStorableError as error:
+        at = "" if error.path == "$" else f" - at {error.path}"
+        raise _invalid(declared, f"{error.where} does not fit {error.type}: {error.reason}{at}") from None
+    except (NotStorableError, ResultTypeUnknownError) as error:
         raise _invalid(declared, str(error)) from None
-    return encoded.raw
 
 
 def _invalid(declared: Workflow, reason: str) -> InputInvalidError:

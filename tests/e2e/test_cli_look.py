@@ -82,7 +82,10 @@ def test_events_prints_every_event_with_its_envelope_and_body(kept):
         "version": recorded[0].body.version,
         "tags": {"who": "ann", "day": "1"},
     }
-    assert found[-1]["body"] == {"result": {"item": "pear", "cents": 20}, "annotated": True}
+    assert found[-1]["body"] == {
+        "result": {"$": "of", "t": "shop:Order", "v": {"item": "pear", "cents": 20}},
+        "annotated": True,
+    }
 
 
 def test_events_is_a_table_for_people(kept):

@@ -40,12 +40,15 @@ class Calls(Counter[str]):
     def function(self, name: str, *outcomes: Any) -> Callable[..., Awaitable[Any]]:
         """An async function that gives these outcomes in turn, the last one for ever; an exception is raised."""
 
-        async def made(*args: Any) -> Any:
+        def call(args: tuple[Any, ...]) -> Any:
             self[name] += 1
             outcome = outcomes[min(self[name], len(outcomes)) - 1] if outcomes else args
             if isinstance(outcome, BaseException):
                 raise outcome
             return list(outcome) if isinstance(outcome, tuple) else outcome
+
+        async def made(*args: Any) -> Any:
+            return call(args)  # all that it takes from around it is code, and so no input
 
         made.__name__ = made.__qualname__ = name
         return made

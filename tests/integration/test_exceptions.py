@@ -399,8 +399,10 @@ async def test_the_error_of_a_models_client_is_whole_live_and_on_replay(memory_d
 
 
 async def test_a_client_that_reaches_nobody_is_tried_again_and_caught_by_its_class(memory_desk, calls):
+    count = calls.update
+
     def ask() -> object:
-        calls["ask"] += 1
+        count(["ask"])
         return ask_openai("http://127.0.0.1:1")
 
     @workflow

@@ -118,17 +118,18 @@ async def test_a_step_that_does_not_end_in_time_is_cut_and_its_outcome_is_unknow
     assert (calls, gate.count) == ({"first": 1, "last": 1}, 2)
 
 
+def stuck(begun: threading.Event, free: threading.Event) -> int:
+    begun.set()
+    free.wait(20)
+    return 1
+
+
 async def test_a_plain_step_that_does_not_end_keeps_nobody_waiting(desk):
     begun, free = threading.Event(), threading.Event()
 
-    def stuck() -> int:
-        begun.set()
-        free.wait(20)
-        return 1
-
     @workflow
     async def waits(ctx: Context) -> int:
-        return await ctx.step(stuck)
+        return await ctx.with_options(opaque=("begun", "free")).step(stuck, begun, free)
 
     async with desk.open() as journal:
         caller = asyncio.create_task(journal.run(waits, id="r"))

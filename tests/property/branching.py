@@ -85,8 +85,10 @@ async def play(memory: Memory, parts: Sequence[Part]) -> None:
 
 
 async def _step(memory: Memory, fails: bool) -> None:
+    call = memory.world.call
+
     async def work(seen: list[str]) -> str:
-        await memory.world.call(counterfoil.this_step().key)
+        await call(counterfoil.this_step().key)
         if fails:
             raise RefusalError(len(seen))
         return f"r{len(seen)}"

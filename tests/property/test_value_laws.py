@@ -24,10 +24,13 @@ def nested(leaves: Any, keys: Any) -> Any:
     )
 
 
-STRICT = nested(
-    st.none() | st.booleans() | SAFE | st.floats(allow_nan=False, allow_infinity=False) | GOOD_TEXT, GOOD_TEXT
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+POWERS = st.builds(
+    lambda digits, exponent: float(f"{digits}e{exponent}"), st.integers(-999, 999), st.integers(-330, 305)
 )
-KEYS = GOOD_TEXT | st.sampled_from(["$", "v", "", "a/b", "~"])
+ORDERED_OTHERWISE = st.text(st.sampled_from("az\ud7ff\ue000\ufb33\uffff\U00010000\U0001f600\U0010ffff"), max_size=3)
+STRICT = nested(st.none() | st.booleans() | SAFE | FINITE | POWERS | GOOD_TEXT, GOOD_TEXT | ORDERED_OTHERWISE)
+KEYS = ANY_TEXT | st.sampled_from(["$", "v", "", "a/b", "~"])
 VALUES = nested(st.none() | st.booleans() | NUMBERS | ANY_TEXT | GOOD_TEXT, KEYS)
 
 
@@ -49,6 +52,16 @@ def shuffled(value: Any) -> Any:
 
 @given(STRICT)
 def test_canonical_bytes_are_those_of_the_reference(value):
+    assert canonical(value) == rfc8785.dumps(value)
+
+
+@given(FINITE | POWERS | st.integers(0, 2**100).map(float))
+def test_a_float_of_any_size_is_spelled_as_the_reference_does(number):
+    assert canonical([number, -number]) == rfc8785.dumps([number, -number])
+
+
+@given(st.dictionaries(ORDERED_OTHERWISE, FINITE | st.none(), max_size=6))
+def test_keys_beyond_the_bmp_are_ordered_as_the_reference_does(value):
     assert canonical(value) == rfc8785.dumps(value)
 
 

@@ -1,6 +1,7 @@
 """Canonical JSON: the published vectors of RFC 8785, and what a digest does not depend on."""
 
 import pytest
+import rfc8785
 
 from counterfoil.core.canonical import canonical, digest
 
@@ -85,3 +86,35 @@ def test_different_values_have_different_digests(one, other):
 
 def test_a_digest_is_the_sha256_of_the_bytes():
     assert digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        -float("inf"),
+        2**53,
+        -(2**53),
+        10**400,
+        "\ud800",
+        [{"a": 2**53}],
+        object(),
+        {"a": 1j},
+    ],
+    ids=range(10),
+)
+def test_what_rfc_8785_has_no_form_for_is_refused_as_the_reference_does(value):
+    with pytest.raises(rfc8785.CanonicalizationError):
+        canonical(value)
+
+
+def test_a_key_with_a_lone_surrogate_is_refused():
+    with pytest.raises(UnicodeEncodeError):
+        canonical({"\ud800": 1})
+
+
+def test_the_value_itself_is_left_as_it_is():
+    value = {"b": [0.5, {"a": -0.0}], "\U0001f600": {"\ufb33": 1e21}}
+    canonical(value)
+    assert value == {"b": [0.5, {"a": -0.0}], "\U0001f600": {"\ufb33": 1e21}}

@@ -1,9 +1,20 @@
 """Declared secrets are replaced by their names in all that is written."""
 
+import dataclasses
+import enum
+from collections import Counter, OrderedDict, deque
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from ipaddress import ip_address
+from pathlib import PurePosixPath
+from uuid import UUID
+
 import msgspec
+import pydantic
 import pytest
 
 from counterfoil.core import codec
+from counterfoil.core.codec import Secret
 from counterfoil.core.scrub import SECRET_CHARACTERS_MIN, Scrubber
 from counterfoil.errors import SecretError
 
@@ -109,3 +120,100 @@ def test_the_result_is_json():
 def test_a_secret_that_was_quoted_once_more_is_replaced(secret, spell):
     quoted = spell("a " + secret)
     assert scrubbed(quoted, secret) == quoted[0] + "a [secret K0]" + quoted[-1]
+
+
+SECRET = "hunter2"
+
+
+@dataclasses.dataclass
+class Login:
+    name: object
+    rest: object = None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"a hunter2 b", b"a [secret K0] b"),
+        (bytearray(b"\xffhunter2"), bytearray(b"\xff[secret K0]")),
+        ((b"hunter2", ["hunter2"]), (b"[secret K0]", ["[secret K0]"])),
+        ({"hunter2", "a", "z"}, {"[secret K0]", "a", "z"}),
+        ({"hunter2", "[secret K0]"}, {"[secret K0]"}),
+        (frozenset({b"hunter2"}), frozenset({b"[secret K0]"})),
+        ({1: "hunter2", b"hunter2": 2, ("hunter2",): 3}, {1: "[secret K0]", b"[secret K0]": 2, ("[secret K0]",): 3}),
+        ({1: 1, "hunter2": 2, "[secret K0]": 3}, {1: 1, "[secret K0]": 3}),
+        ({"\ud800 hunter2": 1}, {"\ud800 [secret K0]": 1}),
+        (OrderedDict(hunter2=b"hunter2"), OrderedDict({"[secret K0]": b"[secret K0]"})),
+        (Counter(["hunter2"]), Counter(["[secret K0]"])),
+        (deque([b"hunter2"], 3), deque([b"[secret K0]"], 3)),
+        (PurePosixPath("/hunter2/a"), PurePosixPath("/[secret K0]/a")),
+        ([b"other", b""], [b"other", b""]),
+    ],
+    ids=range(14),
+)
+def test_a_secret_is_replaced_in_every_form_that_holds_text(value, expected):
+    assert scrubbed(value, SECRET) == expected
+
+
+def test_a_set_with_a_secret_is_written_in_the_order_of_what_is_left():
+    first, second = (
+        Scrubber({"K": secret}).raw(codec.encode({secret, "[b", "[t"}, where="it").raw)
+        for secret in ("aaaaaa", "zzzzzz")
+    )
+    assert first == second
+
+
+@pytest.mark.parametrize("value", [b"\xfe\xff", {b"a": bytearray(b"b")}], ids=ascii)
+def test_bytes_values_without_a_secret_are_the_very_same_bytes(value):
+    raw = codec.encode(value, where="it").raw
+    assert Scrubber({"K": SECRET}).raw(raw) is raw
+
+
+@pytest.mark.parametrize(
+    ("value", "secret"),
+    [
+        (2**60 + 123456, str(2**60 + 123456)),
+        (Decimal("1234567.5"), "1234567"),
+        (datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01"),
+        (UUID(int=2**127), "80000000-0000"),
+        (timedelta(days=123456), "123456"),
+        (Secret("PASSWORD"), "PASSWORD"),
+        (ip_address("10.20.30.40"), "10.20.30"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_text_is_left_readable(value, secret):
+    assert scrubbed([value, secret], secret) == [value, "[secret K0]"]
+
+
+def test_what_an_instance_holds_is_scrubbed_and_the_names_of_its_class_are_not():
+    value = Login(b"hunter2", {"rest": Login("hunter2", {"$": "hunter2"}), 5: "hunter2"})
+    raw = codec.record(value, Login, where="it")[0].raw
+    clean = Scrubber({"K": SECRET}).raw(raw)
+    assert codec.decode(clean, Login, annotated=True, where="it") == Login(
+        b"[secret K]", {"rest": Login("[secret K]", {"$": "[secret K]"}), 5: "[secret K]"}
+    )
+
+
+class Credential(enum.Enum):
+    PASSWORD = "password"
+
+
+class CredentialName(pydantic.BaseModel):
+    password: object
+    model_config = pydantic.ConfigDict(extra="allow")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (CredentialName(password="my password"), CredentialName(password="my [secret K]")),
+        (CredentialName(password=1, password2=2), CredentialName(password=1, **{"[secret K]2": 2})),
+        ([Credential.PASSWORD, "password"], [Credential.PASSWORD, "[secret K]"]),
+    ],
+    ids=range(3),
+)
+def test_a_secret_that_is_also_a_name_in_the_code_does_not_make_a_record_unreadable(value, expected):
+    raw = Scrubber({"K": "password"}).raw(codec.record(value, list[Credential] | CredentialName, where="it")[0].raw)
+    back = codec.decode(raw, Credential | CredentialName, annotated=True, where="it")
+    assert repr(back) == repr(expected)

@@ -20,6 +20,7 @@ from counterfoil.cli.console import put, say, say_object
 from counterfoil.cli.outcomes import Exit
 from counterfoil.cli.progress import Progress
 from counterfoil.core.events import Event, RunCompleted
+from counterfoil.core.plainly import plainly
 from counterfoil.errors import RunError, RunFailedError, RunPausedError, RunStoppedError
 
 SIGNALS = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
@@ -173,7 +174,8 @@ def tracebacks(events: Sequence[Event]) -> list[str]:
 
 
 async def _result(journal: Journal, ground: Ground) -> str:
-    """The recorded JSON of the result, whatever its type is in the code."""
+    """The recorded result as plain JSON, whatever its type is in the code."""
     bodies = [event.body for event in await journal.events(ground.run)]
     raw = next(bytes(body.result) for body in reversed(bodies) if isinstance(body, RunCompleted))
-    return (raw if ground.as_json else msgspec.json.format(raw, indent=2)).decode()
+    shown = plainly(raw)
+    return (shown if ground.as_json else msgspec.json.format(shown, indent=2)).decode()

@@ -8,6 +8,7 @@ from counterfoil.cli.describe import moment_exactly
 from counterfoil.cli.view import Pass, RunView
 from counterfoil.core.clock import SECOND
 from counterfoil.core.events import Event, RunCompleted, RunFailed
+from counterfoil.core.plainly import plainly
 from counterfoil.engine.inspection import ArtifactReport
 from counterfoil.engine.queries import Entry, Verification
 from counterfoil.store import Head
@@ -47,7 +48,7 @@ def view_object(seen: RunView) -> dict[str, Any]:
         "attempts": [_pass_object(each) for each in seen.passes],
         "timeline": [_entry_object(each) for each in seen.entries],
         "pause": _fields(seen.pause) if seen.pause else None,
-        "result": _plain(end.result) if isinstance(end, RunCompleted) else None,
+        "result": _plain(msgspec.Raw(plainly(bytes(end.result)))) if isinstance(end, RunCompleted) else None,
         "error": _fields(end.error) if isinstance(end, RunFailed) else None,
     }
 

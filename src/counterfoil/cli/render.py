@@ -14,6 +14,7 @@ from counterfoil.cli.drawing import draw
 from counterfoil.cli.view import RunView
 from counterfoil.core.events import Event, RunCompleted, RunFailed, RunPaused
 from counterfoil.core.failure import short_type
+from counterfoil.core.plainly import plainly
 from counterfoil.core.state import Status
 from counterfoil.engine.queries import Entry, Summary
 from counterfoil.store import Head
@@ -132,7 +133,7 @@ def _end(end: RunCompleted | RunFailed) -> Iterator[tuple[str, str | Text]]:
     if isinstance(end, RunFailed):
         yield "failed", Text(shown(f"{short_type(end.error)}: {end.error.message}"), style="red")
     else:
-        yield "result", bytes(end.result).decode()
+        yield "result", plainly(bytes(end.result)).decode()
 
 
 def _facts(pairs: Iterable[tuple[str, str | Text]]) -> Table:

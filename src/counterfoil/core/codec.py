@@ -1,255 +1,111 @@
 """Values: from Python objects to JSON bytes and back, exactly or not at all.
 
-Nothing is pickled, and nothing named in the stored bytes is ever imported. Plain JSON values need no type to be read
-back. Dataclasses, enums and pydantic models do: their type comes from the function's annotation or `returns=`, and a
-result is decoded and compared at the moment it is recorded, so that what the code gets live is what it gets on replay
-(law J6). What can't come back the same is refused by path and type.
-
-Released form: JSON, in which an object with the key "$" is a tagged value.
-
-    {"$": "int", "v": "9007199254740993"}    an integer beyond 2**53 - 1; in hexadecimal, "0x...", beyond 2048 bits
-    {"$": "float", "v": "nan"}               nan, inf, -inf
-    {"$": "str", "v": "<hex>"}               text with lone surrogates, UTF-8 with surrogatepass
-    {"$": "dict", "v": {...}}                a dictionary that itself has the key "$"
-    {"$": "datetime", "v": "<ISO 8601>"}     a datetime, naive or with a fixed offset
-    {"$": "uuid", "v": "<hex and dashes>"}   a UUID
-    {"$": "secret", "v": NAME}               a Secret, by name; its value is never written
+The one door to the codec: `forms` writes, `restore` reads, `kinds` takes classes apart and builds them, `declared`
+knows which classes an annotation allows, `fit` makes annotated types of plain JSON. Nothing is pickled, and nothing
+named in the stored bytes is ever imported. A result is decoded and compared at the moment it is recorded, so that what
+the code gets live is what it gets on replay (law J6). What can't come back the same is refused by path and type.
 """
 
-import dataclasses
-import enum
-import math
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timezone
-from functools import lru_cache
-from typing import Any, NamedTuple
-from uuid import UUID
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from counterfoil.core.canonical import digest
-from counterfoil.errors import NotReadableError, NotStorableError
+from counterfoil.core.alike import circle, differences
+from counterfoil.core.canonical import canonical, digest
+from counterfoil.core.declared import declared
+from counterfoil.core.fit import fitted, left_out, type_name
+from counterfoil.core.forms import DEPTH_MAX, TooDeepError, Walk
+from counterfoil.core.kinds import UnfitError
+from counterfoil.core.leaves import TAG, VALUE, RefusedError, Secret, text_from_hex, text_to_hex
+from counterfoil.core.restore import Find, Restore
+from counterfoil.errors import NotReadableError, NotStorableError, ResultTypeUnknownError
 
-SAFE_INTEGER = 2**53 - 1
-DECIMAL_BITS_MAX = 2048  # longer ones take Python long to spell, or are refused
-DEPTH_MAX = 200
+__all__ = [
+    "Encoded",
+    "Secret",
+    "arguments_in",
+    "convert",
+    "decode",
+    "decode_argument",
+    "digest_of",
+    "encode",
+    "encode_arguments",
+    "input_digest",
+    "record",
+    "text_from_hex",
+    "text_to_hex",
+    "type_name",
+]
 PATH_PARTS_MAX = 20
-TAG, VALUE = "$", "v"
 _TAG_BYTES = b'"$"'
-_MISSING: Any = object()
+_PAIRS_WITHOUT_ORDER = ("map", "counter")
+_WITHOUT_ORDER = tuple(f'"{tag}"'.encode() for tag in _PAIRS_WITHOUT_ORDER)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-
-
-class Secret:
-    """A secret by name: `Secret("STRIPE_KEY")` stands for the environment variable of that name.
-
-    It may be an argument of a workflow or step: the name is recorded, the value never. Read the value inside a step
-    with `counterfoil.reveal(secret)`.
-    """
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"Secret({self.name!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash((Secret, self.name))
 
 
 class Encoded(NamedTuple):
     """A value as it is written."""
 
     raw: bytes
-    annotated: bool  # whether reading it back needs the declared type
-
-
-class _RefusedError(Exception):
-    """Why a value can't be written, and where in it; the path grows on the way up."""
-
-    def __init__(self, value: object, reason: str, fix: str) -> None:
-        super().__init__(reason)
-        self.type = type(value).__name__
-        self.reason, self.fix = reason, fix
-        self.path: list[str] = []
-
-
-class _Walk:
-    """One pass over a value. Remembers whether it met anything that needs a type to come back."""
-
-    __slots__ = ("annotated",)
-
-    def __init__(self) -> None:
-        self.annotated = False
-
-    def plain(self, value: Any, depth: int = 0) -> Any:
-        scalar = _SCALARS.get(type(value))
-        return scalar(value) if scalar else self._compound(value, depth)
-
-    def _compound(self, value: Any, depth: int) -> Any:
-        if depth > DEPTH_MAX:
-            raise _RefusedError(
-                value, f"it is nested deeper than {DEPTH_MAX}, or contains itself", "Return a flat value."
-            )
-        if type(value) is list:
-            return self._items(value, depth + 1)
-        if type(value) is dict:
-            return self._object(value, depth + 1)
-        try:
-            return self._typed(value, depth + 1)
-        except _RefusedError:
-            raise
-        except Exception as error:
-            reason = f"asked for its parts, it raised {error!r}"
-            raise _RefusedError(value, reason, "Return a value that can be read.") from error
-
-    def _items(self, value: list[Any], depth: int) -> list[Any]:
-        out = []
-        try:
-            for item in value:
-                out.append(self.plain(item, depth))  # noqa: PERF401 - the length tells where it stopped
-        except _RefusedError as refused:
-            refused.path.append(f"[{len(out)}]")
-            raise
-        return out
-
-    def _object(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        key: Any = None
-        try:
-            for key, item in value.items():
-                out[_key(key)] = self.plain(item, depth)
-        except _RefusedError as refused:
-            refused.path.append(f".{key}")
-            raise
-        return {TAG: "dict", VALUE: out} if TAG in out else out
-
-    def _typed(self, value: Any, depth: int) -> Any:
-        if isinstance(value, Secret):
-            return {TAG: "secret", VALUE: value.name}
-        if type(value) is datetime and (value.tzinfo is None or type(value.tzinfo) is timezone):
-            return {TAG: "datetime", VALUE: value.isoformat()}
-        self.annotated = True
-        if hasattr(type(value), "get_secret_value"):  # pydantic's: never written, and so never a result
-            return {TAG: "secret", VALUE: ""}
-        if isinstance(value, enum.Enum):
-            return self.plain(value.value, depth)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._object({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}, depth)
-        if hasattr(type(value), "__pydantic_validator__") and hasattr(value, "model_dump"):
-            return self.plain(value.model_dump(mode="json", by_alias=True, round_trip=True), depth)
-        raise _RefusedError(
-            value,
-            "only JSON values, dataclasses, enums and pydantic models can be recorded",
-            "Turn it into one of those, for example a dataclass or a dict of plain values.",
-        )
-
-
-def _text(value: str) -> Any:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return {TAG: "str", VALUE: text_to_hex(value)}
-    return value
-
-
-def text_to_hex(text: str) -> str:
-    """Any text, lone surrogates included, in hexadecimal."""
-    return text.encode("utf-8", "surrogatepass").hex()
-
-
-def text_from_hex(hexadecimal: str) -> str:
-    """What `text_to_hex` was given."""
-    return bytes.fromhex(hexadecimal).decode("utf-8", "surrogatepass")
-
-
-def _integer(value: int) -> Any:
-    if -SAFE_INTEGER <= value <= SAFE_INTEGER:
-        return value
-    return {TAG: "int", VALUE: str(value) if value.bit_length() <= DECIMAL_BITS_MAX else hex(value)}
-
-
-def _number(value: float) -> Any:
-    return value if math.isfinite(value) else {TAG: "float", VALUE: str(value)}
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-_SCALARS: dict[type, Callable[[Any], Any]] = {
-    str: lambda value: value if value.isascii() else _text(value),
-    bool: _itself,
-    type(None): _itself,
-    int: _integer,
-    float: _number,
-    UUID: lambda value: {TAG: "uuid", VALUE: str(value)},
-}
-
-
-def _key(key: object) -> str:
-    if type(key) is not str:
-        raise _RefusedError(key, "a dictionary key must be a string", "Use string keys, or a list of pairs.")
-    if not key.isascii() and type(_text(key)) is not str:
-        raise _RefusedError(
-            key, "a dictionary key has a lone surrogate", "Decode the text with errors='replace' first."
-        )
-    return key
+    annotated: bool  # whether it holds an instance of a class, which reading it back needs
+    plain: Any = None  # the JSON value in `raw`, if it is still at hand; never handed on
 
 
 def encode(value: Any, *, where: str) -> Encoded:
-    """The bytes of a value. `where` names it in the error.
+    """The bytes of an input: bare, so that instances do not name their classes. `where` names it in the error.
 
     Raises NotStorableError with the path and the type of the first part that can't be written.
     """
-    walk = _Walk()
+    walk = Walk(named=False)
     try:
-        return Encoded(_encode(walk.plain(value)), walk.annotated)
-    except _RefusedError as refused:
-        path = "$" + "".join(reversed(refused.path[-PATH_PARTS_MAX:]))
-        raise NotStorableError(
-            where=where, path=path, type=refused.type, reason=refused.reason, fix=refused.fix
-        ) from None
+        plain = walk.plain(value)
+        return Encoded(_encode(plain), walk.annotated, plain)
+    except (RefusedError, TooDeepError, RecursionError, UnicodeEncodeError) as error:
+        _refuse(value, error, where)
 
 
 def record(value: Any, annotation: Any, *, where: str) -> tuple[Encoded, Any]:
     """The bytes of a result, and the value that they decode to: what the code gets live and on every replay.
 
-    Raises NotStorableError when the two differ.
+    Raises NotStorableError when the two differ, and ResultTypeUnknownError, which has the bytes, when they are the same
+    but the class of an instance is neither in the annotation nor registered.
     """
-    encoded = encode(value, where=where)
-    if not encoded.annotated:
-        return encoded, decode(encoded.raw, annotation, annotated=False, where=where)
-    fix = "Annotate the function's result with its exact type, or give returns=."
+    walk = Walk(named=True)
     try:
-        back = decode(encoded.raw, annotation, annotated=True, where=where)
-    except NotReadableError as error:
-        raise NotStorableError(where=where, path="$", type=type(value).__name__, reason=error.reason, fix=fix) from None
-    for path, part in _differences(value, back, "$"):
-        reason = f"read back as {annotation!r} it is not the same"
-        raise NotStorableError(where=where, path=path, type=type(part).__name__, reason=reason, fix=fix)
+        encoded = Encoded(_encode(walk.plain(value)), walk.annotated)
+    except (RefusedError, TooDeepError, RecursionError, UnicodeEncodeError) as error:
+        _refuse(value, error, where)
+    if not _has_tags(encoded.raw):
+        return encoded, _decode(encoded.raw)
+    find = declared(annotation if walk.annotated else None).find
+    strange = [class_ for name, class_ in walk.classes.items() if find(name) is not class_]
+    back = _back(value, encoded, walk.classes.get if strange else find, where=where)
+    if strange:
+        unknown = _type_unknown(value, strange, annotation, where=where)
+        unknown.encoded = encoded
+        raise unknown
     return encoded, back
 
 
 def decode(raw: bytes, annotation: Any, *, annotated: bool, where: str) -> Any:
-    """The value in the bytes. With `annotated`, built as the annotated type.
+    """The value in the bytes. Instances are built of the annotation's classes, and of registered ones.
 
-    Raises NotReadableError when the bytes do not fit the type.
+    Raises NotReadableError when the bytes are not ours, or do not fit the classes as they are now.
     """
-    plain = _decode(raw)
-    if _TAG_BYTES in raw:
-        try:
-            plain = _untag(plain)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise NotReadableError(where=where, type="a tagged value", reason=repr(error)) from error
-    return convert(plain, annotation, where=where) if annotated else plain
+    try:
+        plain = _decode(raw)
+        if _has_tags(raw):
+            restore = Restore(declared(annotation if annotated else None).find)
+            value = restore.value(plain)
+            if restore.has_named or not annotated:
+                return value
+            return _of_bare(plain, value, annotation)
+        return _of_bare(plain, plain, annotation) if annotated else plain
+    except (msgspec.DecodeError, UnfitError, RecursionError) as error:
+        raise _unreadable(error, where) from error
 
 
 def convert(plain: Any, annotation: Any, *, where: str) -> Any:
@@ -258,87 +114,146 @@ def convert(plain: Any, annotation: Any, *, where: str) -> Any:
     Raises NotReadableError when it does not fit.
     """
     try:
-        return _converter(annotation)(plain)
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise NotReadableError(where=where, type=type_name(annotation), reason=reason) from error
+        return fitted(plain, annotation)
+    except UnfitError as error:
+        raise _unreadable(error, where) from error
+
+
+def encode_arguments(named: Mapping[str, Any], hints: Mapping[str, Any]) -> bytes:
+    """The bytes of a workflow's arguments by parameter name, each checked against the parameter's annotation.
+
+    Bare where that comes back the same, so that an argument given as JSON is the same argument. Raises as `record`
+    and `convert` do.
+    """
+    return _encode({name: msgspec.Raw(_argument(value, hints.get(name, Any), name)) for name, value in named.items()})
+
+
+def arguments_in(raw: bytes, *, where: str) -> dict[str, bytes]:
+    """The bytes of each argument. Raises NotReadableError."""
+    try:
+        parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _unreadable(error, where) from error
+    return {name: bytes(part) for name, part in parts.items()}
+
+
+def decode_argument(raw: bytes, annotation: Any, *, where: str) -> Any:
+    """One argument, as the parameter's annotation says. Raises NotReadableError."""
+    try:
+        restore = Restore(declared(annotation).find)
+        value = restore.value(_decode(raw))
+        return value if restore.has_named else fitted(value, annotation)
+    except (msgspec.DecodeError, UnfitError, RecursionError) as error:
+        raise _unreadable(error, where) from error
 
 
 def input_digest(raw: bytes) -> str:
     """The digest that decides whether two inputs are the same: over the canonical bytes of the written form."""
-    return digest(_decode(raw))
+    return _digest(_decode(raw), raw)
 
 
-def type_name(annotation: Any) -> str:
-    """An annotation in words."""
-    if annotation is Any:
-        return "anything"
-    return (
-        str(annotation) if hasattr(annotation, "__origin__") else getattr(annotation, "__qualname__", str(annotation))
-    )
+def digest_of(encoded: Encoded) -> str:
+    """The same digest of what was just encoded: nothing has to be read again."""
+    return _digest(encoded.plain, encoded.raw) if encoded.plain is not None else input_digest(encoded.raw)
 
 
-def _untag(plain: Any) -> Any:
+def _refuse(value: Any, error: Exception, where: str) -> NoReturn:
+    if isinstance(error, RefusedError):
+        raise NotStorableError(
+            where=where, path=_path(error.path), type=error.type, reason=error.reason, fix=error.fix
+        ) from None
+    if isinstance(error, UnicodeEncodeError):  # the only texts that are not looked at
+        reason, fix = "a name of the code in it has a lone surrogate", "Rename it."
+        raise NotStorableError(where=where, path="$", type=type(value).__name__, reason=reason, fix=fix) from None
+    path = circle(value)
+    reason = f"it contains itself at {path}" if path else f"it is nested deeper than {DEPTH_MAX}"
+    fix = "Return a value without the circle." if path else "Return a flat value."
+    raise NotStorableError(where=where, path=path or "$", type=type(value).__name__, reason=reason, fix=fix) from None
+
+
+def _back(value: Any, encoded: Encoded, find: Find, *, where: str) -> Any:
+    """What the bytes decode to, compared with the value."""
+    fix = "Return a value of a class that can be built from its attributes, or a dict of plain values."
+    try:
+        back = Restore(find).value(_decode(encoded.raw))
+    except (UnfitError, RecursionError) as error:
+        unfit = error if isinstance(error, UnfitError) else UnfitError("it is nested too deep", type(value).__name__)
+        raise NotStorableError(
+            where=where, path=_path(unfit.path), type=unfit.type, reason=unfit.reason, fix=fix
+        ) from None
+    for path, part in differences(value, back):
+        reason = "read back, it is not the same"
+        raise NotStorableError(where=where, path=path, type=type(part).__name__, reason=reason, fix=fix)
+    return back
+
+
+def _type_unknown(value: Any, strange: list[type], annotation: Any, *, where: str) -> ResultTypeUnknownError:
+    """The error that names the first instance of a class that is not declared."""
+    try:
+        Walk(named=True, refused=strange).plain(value)
+    except RefusedError as refused:
+        path, type_ = _path(refused.path), refused.reason
+    return ResultTypeUnknownError(where=where, path=path, type=type_, annotation=type_name(annotation))
+
+
+def _of_bare(plain: Any, value: Any, annotation: Any) -> Any:
+    """What a record holds that names no class, as the annotation says; all of it, or UnfitError."""
+    built = fitted(value, annotation)
+    walk = Walk(named=False, old=True)
+    try:
+        lost = left_out(plain, walk.plain(built))
+    except (RefusedError, TooDeepError) as error:
+        raise UnfitError(f"written again, it is refused: {error}", type_name(annotation)) from None
+    if not walk.annotated:
+        raise UnfitError("the annotation does not say of which class it is", type_name(annotation))
+    if lost:
+        raise UnfitError("this part is not in what the class makes of it", type_name(annotation), lost[1:])
+    return built
+
+
+def _unreadable(error: Exception, where: str) -> NotReadableError:
+    if isinstance(error, UnfitError):
+        return NotReadableError(where=where, path=_path(error.path), type=error.type, reason=error.reason)
+    reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+    return NotReadableError(where=where, type="JSON", reason=reason)
+
+
+def _has_tags(raw: bytes) -> bool:
+    return b"$" in raw and _TAG_BYTES in raw  # one character is looked for fifty times faster, and is mostly not there
+
+
+def _digest(plain: Any, raw: bytes) -> str:
+    has_pairs = b"$" in raw and any(mark in raw for mark in _WITHOUT_ORDER)
+    return digest(_in_order(plain) if has_pairs else plain)
+
+
+def _in_order(plain: Any) -> Any:
+    """A JSON value in which pairs that have no order of their own have one."""
     if type(plain) is list:
-        return [_untag(item) for item in plain]
+        return [_in_order(item) for item in plain]
     if type(plain) is not dict:
         return plain
-    if TAG in plain:
-        return _UNTAG[plain[TAG]](plain[VALUE])
-    return {key: _untag(item) for key, item in plain.items()}
+    if plain.get(TAG) == "dict":
+        return {TAG: "dict", VALUE: {key: _in_order(item) for key, item in plain[VALUE].items()}}
+    out = {key: _in_order(item) for key, item in plain.items()}
+    if plain.get(TAG) in _PAIRS_WITHOUT_ORDER:
+        out[VALUE].sort(key=lambda pair: canonical(pair[0]))
+    return out
 
 
-_UNTAG: dict[str, Callable[[Any], Any]] = {
-    "int": lambda text: int(text, 0),
-    "float": float,
-    "str": text_from_hex,
-    "dict": lambda inner: {key: _untag(item) for key, item in inner.items()},
-    "datetime": datetime.fromisoformat,
-    "uuid": UUID,
-    "secret": Secret,
-}
+def _path(steps: list[str]) -> str:
+    return "$" + "".join(reversed(steps[-PATH_PARTS_MAX:]))
 
 
-@lru_cache(maxsize=1024)
-def _converter_of(annotation: Any) -> Callable[[Any], Any]:
-    def own_types(kind: type, value: Any) -> Any:
-        if hasattr(kind, "model_validate"):
-            return kind.model_validate(value)
-        if kind is Secret and isinstance(value, Secret):
-            return value
-        msg = f"{kind.__qualname__} is not a type that can be recorded"
-        raise TypeError(msg)
-
-    return lambda plain: msgspec.convert(plain, annotation, dec_hook=own_types)
-
-
-def _converter(annotation: Any) -> Callable[[Any], Any]:
+def _argument(value: Any, annotation: Any, name: str) -> bytes:
+    bare = encode(value, where=name)
     try:
-        return _converter_of(annotation)
-    except TypeError:  # an annotation that can't be hashed is compiled each time
-        return _converter_of.__wrapped__(annotation)
-
-
-def _differences(value: Any, back: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Places where what was read back is not what was given, types included."""
-    if type(value) is int and type(back) is float and value == back:
-        return  # a whole number in a field declared float: what comes back is the number that was given
-    if type(value) is not type(back):
-        yield path, value
-    elif type(value) is list and len(value) == len(back):
-        for index, (one, other) in enumerate(zip(value, back, strict=True)):
-            yield from _differences(one, other, f"{path}[{index}]")
-    elif type(value) is dict or dataclasses.is_dataclass(value) or hasattr(value, "__dict__"):
-        ours, theirs = _parts(value), _parts(back)
-        for key in ours:
-            yield from _differences(ours[key], theirs.get(key, _MISSING), f"{path}.{key}")
-    elif value != back and not (value != value and back != back):  # noqa: PLR0124 - NaN differs from itself
-        yield path, value
-
-
-def _parts(value: Any) -> dict[Any, Any]:
-    if isinstance(value, enum.Enum):
-        return {"value": value.value}
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return value if type(value) is dict else vars(value)
+        built = decode_argument(bare.raw, annotation, where=name)
+    except NotReadableError:
+        if not bare.annotated:
+            raise
+    else:
+        # a whole number in a field declared float is the number that was given
+        if not bare.annotated or all(type(part) is int for _, part in differences(value, built)):
+            return bare.raw
+    return record(value, annotation, where=name)[0].raw

@@ -48,6 +48,11 @@ def registered(name: str) -> type | None:
     return _types.get(name)
 
 
+def all_registered() -> tuple[type, ...]:
+    """Every registered class."""
+    return tuple(_names)
+
+
 def name_of(kind: type) -> str:
     """How a record names a class: module and qualified name, joined by ":"."""
     return f"{stable_module(kind.__module__)}:{kind.__qualname__}"

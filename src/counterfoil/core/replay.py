@@ -20,6 +20,10 @@ VALUE_TEXT_MAX = 300
 DIFFERENCES_MAX = 20
 
 
+CLOSURE = "(closure)"
+"""Stands among a step's arguments for what its function took from around it: no parameter can have this name."""
+
+
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """What the code asks for at one place."""
 
@@ -202,6 +206,8 @@ def _compare(recorded: StepState, operation: Operation) -> Mismatch | None:
     if codec.input_digest(operation.input) == recorded.digest:  # the same, spelled in another order
         return None
     found = differences(bytes(recorded.input), operation.input)
+    if [(each.pointer, each.recorded) for each in found] == [(f"/{CLOSURE}", None)]:
+        return None  # recorded by release 0.1.0, which did not look there
     return _mismatch(recorded, operation, "input_mismatch", found=found)
 
 

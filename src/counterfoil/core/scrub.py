@@ -4,15 +4,27 @@ The bytes that go to the store, a log line and the text of an error all pass her
 decoded record, so it sees the replaced text too, live as on replay.
 """
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from counterfoil.core.codec import TAG, VALUE, text_from_hex, text_to_hex
+from counterfoil.core.canonical import canonical
+from counterfoil.core.forms import in_order
+from counterfoil.core.kinds import GIVEN, UNSET
+from counterfoil.core.leaves import TAG, TYPE, VALUE, text_from_hex, text_to_hex
 from counterfoil.errors import SecretError
 
 SECRET_CHARACTERS_MIN = 6
+_BASE64 = frozenset({"bytes", "bytearray"})
+_SETS = frozenset({"set", "frozenset"})
+_PAIRS = frozenset({"map", "odict", "counter"})
+_NAMES = frozenset({TAG, TYPE, GIVEN, UNSET})
+_UNTOUCHED = frozenset({  # no text, and unreadable if a piece of it were replaced
+    "complex", "date", "datetime", "decimal", "enum", "float", "fraction", "int", "ip", "range", "secret", "time",
+    "timedelta", "uuid",
+})  # fmt: skip
 
 
 class Scrubber:
@@ -39,9 +51,10 @@ class Scrubber:
 
     def raw(self, encoded: bytes) -> bytes:
         """JSON bytes without the secrets; the very same object when there is none in them."""
-        for needle in self._needles:
-            if needle in encoded:
-                return msgspec.json.encode(self._walk(msgspec.json.decode(encoded)))
+        if self._texts and (any(needle in encoded for needle in self._needles) or _has_base64(encoded)):
+            plain = msgspec.json.decode(encoded)
+            scrubbed = self._walk(plain)
+            return encoded if scrubbed == plain else msgspec.json.encode(scrubbed)
         return encoded
 
     def text(self, text: str) -> str:
@@ -61,14 +74,46 @@ class Scrubber:
             return self.text(plain)
         if isinstance(plain, list):
             return [self._walk(item) for item in plain]
-        if isinstance(plain, dict) and plain.get(TAG) == "str":
-            return {TAG: "str", VALUE: text_to_hex(self.text(text_from_hex(plain[VALUE])))}
-        if isinstance(plain, dict) and plain.get(TAG) == "dict":
-            return {TAG: "dict", VALUE: self._items(plain[VALUE])}
-        return self._items(plain) if isinstance(plain, dict) else plain
+        if not isinstance(plain, dict):
+            return plain
+        return self._tagged(plain) if TAG in plain else self._items(plain)
+
+    def _tagged(self, plain: dict[str, Any]) -> Any:
+        """A tagged value: what is text in it, or may hold text. A number, a date or a class has its name kept."""
+        tag, inner = plain[TAG], plain.get(VALUE)
+        if tag in _UNTOUCHED:
+            return plain
+        if tag == "str":
+            inner = text_to_hex(self.text(text_from_hex(plain[VALUE])))
+        elif tag == "dict":
+            inner = self._items(plain[VALUE])
+        elif tag in _BASE64:
+            inner = base64.b64encode(self.content(base64.b64decode(plain[VALUE]))).decode()
+        elif tag == "of":
+            return {key: part if key in _NAMES else self._group(part, name=key) for key, part in plain.items()}
+        else:
+            inner = self._walk(inner)
+        if inner == plain[VALUE]:
+            return plain
+        if tag in _SETS:
+            inner = in_order(list({canonical(item): item for item in inner}.values()))
+        elif tag in _PAIRS:
+            inner = list({canonical(pair[0]): pair for pair in inner}.values())
+        return plain | {VALUE: inner}
+
+    def _group(self, plain: Any, *, name: str) -> Any:
+        """What an instance holds. The names of its fields are the code's; those of its extra fields may be a secret."""
+        if name == VALUE and isinstance(plain, dict) and TAG not in plain:
+            return {key: self._walk(item) for key, item in plain.items()}
+        return self._walk(plain)
 
     def _items(self, plain: dict[str, Any]) -> dict[str, Any]:
         return {self.text(key): self._walk(item) for key, item in plain.items()}
+
+
+def _has_base64(encoded: bytes) -> bool:
+    """Whether it holds bytes, in which a secret can't be seen from outside."""
+    return b"$" in encoded and (b'"bytes"' in encoded or b'"bytearray"' in encoded)
 
 
 def _quoted(text: str) -> bytes:

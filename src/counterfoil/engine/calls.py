@@ -9,13 +9,17 @@ import functools
 import hashlib
 import inspect
 import types
+import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypedDict, TypeVar, cast, get_type_hints
 
 import msgspec
 
+from counterfoil.core import codec
+from counterfoil.core.replay import CLOSURE
 from counterfoil.core.retry import DEFAULT, Retry
-from counterfoil.errors import DeclarationError, InputInvalidError
+from counterfoil.errors import ClosureWarning, DeclarationError, InputInvalidError, NotStorableError
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -23,6 +27,8 @@ ATTRIBUTE = "__counterfoil__"
 TOOL, MODEL = "tool", "model"
 UNSET: Any = object()
 SECONDS_MAX = 1e8
+_OURS = ("counterfoil.engine.", "counterfoil.journal")
+_warned: "weakref.WeakSet[types.CodeType]" = weakref.WeakSet()
 UNRESOLVED = (NameError, TypeError, AttributeError)
 """What an annotation raises that can't be resolved."""
 OnUnknown = Literal["repeat", "pause"]
@@ -126,6 +132,7 @@ class Definition:
         self.is_async = inspect.iscoroutinefunction(function)
         self.name = str(options.name or getattr(function, "__name__", type(function).__name__))
         self.form = _form(function, self.name)
+        self.cells = _cells_of(function)
         self.contract = options.version or self.form.contract()
         self.is_method = self.form.first in {"self", "cls"} and "." in _path_of(function).rpartition("<locals>.")[2]
         _check(self, options)
@@ -230,6 +237,8 @@ def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
     if receiver is not None or definition.is_method:  # a method's own object is opaque by itself
         hidden.add(str(definition.form.first))
     opaque = {name: type(named.pop(name)).__qualname__ for name in sorted(hidden)}
+    if definition.cells and (held := _held_by(definition)):
+        named[CLOSURE] = held
     return Bound(definition, settled, _plain(call.function, definition), call.args, call.kwargs, named, opaque)
 
 
@@ -239,6 +248,50 @@ def _bound_by_name(definition: Definition, args: tuple[Any, ...], kwargs: dict[s
     except TypeError as error:
         signature = str(definition.form.signature)
         raise InputInvalidError(name=definition.name, signature=signature, reason=str(error)) from None
+
+
+def _cells_of(function: Callable[..., Any]) -> tuple[tuple[str, "types.CellType"], ...]:
+    """The variables that a function took from around it, by name."""
+    if not inspect.isfunction(function) or not function.__closure__:
+        return ()
+    return tuple(zip(function.__code__.co_freevars, function.__closure__, strict=True))
+
+
+def _held_by(definition: Definition) -> dict[str, Any]:
+    """What the variables from around hold now: input like any argument, but for code and for what is ours."""
+    held: dict[str, Any] = {}
+    for name, cell in definition.cells:
+        try:
+            value = cell.cell_contents
+            if not _is_code(value):
+                codec.encode(value, where=name)
+                held[name] = value
+        except NotStorableError as error:
+            _warn(definition, name, error)
+        except ValueError:  # it has no value yet
+            continue
+    return held
+
+
+def _is_code(value: object) -> bool:
+    is_plain_code = inspect.isroutine(value) or isinstance(value, type | types.ModuleType | functools.partial)
+    return is_plain_code or type(value).__module__.startswith(_OURS)
+
+
+def _warn(definition: Definition, name: str, error: NotStorableError) -> None:
+    """Say once for each function that a change of this variable will not be noticed."""
+    code = definition.function.__code__
+    if code not in _warned:
+        _warned.add(code)
+        problem = f"uses {name!r} from around it, which can't be recorded with its input: {error.reason}"
+        fix = "Hand it over as an argument, named in opaque=, or make it a variable of the module."
+        try:
+            text = f"the step {definition.name} {problem}. {fix}"
+            warnings.warn_explicit(text, ClosureWarning, code.co_filename, code.co_firstlineno)
+        except (
+            ClosureWarning
+        ):  # the program wants warnings to be errors: one that new code mends, and no end of the run
+            raise DeclarationError(name=definition.name, problem=problem, fix=fix) from None
 
 
 def _path_of(function: Callable[..., Any]) -> str:

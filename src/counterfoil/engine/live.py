@@ -44,6 +44,7 @@ from counterfoil.errors import (
     ExceptionUnknownError,
     NotStorableError,
     ResultNotStorableError,
+    ResultTypeUnknownError,
     RunStoppedError,
 )
 from counterfoil.store import Timer
@@ -136,13 +137,18 @@ class Live:
 
     async def _record(self, bound: Bound, operation: Operation, value: Any, *, begun: int, number: int) -> Any:
         where = f"the result of {operation.name}"
+        unknown: ResultTypeUnknownError | None = None
         try:
             encoded, back = codec.record(value, returns_of(bound), where=where)
         except NotStorableError as error:
             return Failed(ResultNotStorableError(**error.facts), _microseconds(begun))
+        except ResultTypeUnknownError as error:  # kept all the same: code that declares the class will get it
+            encoded, back, unknown = error.encoded, None, error
         body = StepSucceeded(result=as_value(encoded.raw), annotated=encoded.annotated, duration=_microseconds(begun))
         noted = self._recorder.note(body, step=operation.key, try_number=number)
         await self._outcome_written(operation)
+        if unknown:
+            raise End(needs_code(unknown))
         if noted is body:
             return back
         return codec.decode(  # a secret was taken out

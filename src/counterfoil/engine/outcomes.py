@@ -11,14 +11,14 @@ from counterfoil.errors import NotReadableError, RunFailedError, RunPausedError
 def arguments_of(workflow: Workflow, recorded: events.Value) -> dict[str, Any]:
     """The workflow's arguments by name, built from the recorded input as the annotations say."""
     where = f"the input of {workflow.name}"
-    plain = codec.decode(bytes(recorded), None, annotated=False, where=where)
+    parts = codec.arguments_in(bytes(recorded), where=where)
     try:
-        workflow.form.bind((), plain)
+        workflow.form.bind((), parts)
     except TypeError as error:
         raise NotReadableError(where=where, type=str(workflow.form.signature), reason=str(error)) from None
     return {
-        name: codec.convert(value, workflow.hints.get(name, Any), where=f"{where}, {name}")
-        for name, value in plain.items()
+        name: codec.decode_argument(part, workflow.hints.get(name, Any), where=f"{where}, {name}")
+        for name, part in parts.items()
     }
 
 
