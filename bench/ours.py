@@ -32,6 +32,15 @@ async def models(ctx: Context, count: int) -> None:
         await ctx.model(noop, number)
 
 
+@counterfoil.workflow(name="bench_branches")
+async def branches(ctx: Context, count: int, each: int) -> None:
+    async def branch() -> None:
+        for number in range(each):
+            await ctx.step(noop, number)
+
+    await asyncio.gather(*(branch() for _ in range(count)))
+
+
 class Replayed:
     """A run that records its steps and then waits, so that it can be stopped and replayed again and again."""
 

@@ -20,13 +20,16 @@ from pathlib import Path
 import apsw
 import msgspec
 from measure import Line, floor, in_rounds, median_of, noise_of, written_bytes
-from ours import Replayed, checkpoint, many, models, steps, warm_journal
+from ours import Replayed, branches, checkpoint, many, models, steps, warm_journal
 from peer_dbos import NAME as DBOS
 from peer_dbos import Dbos
+
+import counterfoil
 
 ROOT = Path(__file__).parents[1]
 FLOOR = "floor: one write and sync"
 OURS = "ours"
+ALONE = "one branch"
 
 Figures = AsyncIterator[Line]
 
@@ -103,6 +106,40 @@ async def replay_steps(folder: Path, _: Dbos) -> Figures:
     yield Line(name="replay_steps", value=rate, unit="steps/s", target=">= 40000", met=met, note=noise_of(rounds))
 
 
+async def order_of_branches(_: Path, __: Dbos) -> Figures:
+    """What it costs to hand outcomes over in the order of the journal: CPU of a step beyond what one branch pays.
+
+    In memory, where each outcome is there at once and so is handed over by itself.
+    """
+    async with counterfoil.open("memory://") as journal:
+
+        def branched(count: int):
+            async def work() -> int:
+                await journal.run(branches, count, 2000 // count)
+                return 2000
+
+            return work
+
+        async def alone() -> int:
+            await journal.run(steps, 2000)
+            return 2000
+
+        rounds = await in_rounds({ALONE: alone, "2": branched(2), "20": branched(20), "200": branched(200)}, 6)
+    for count in ("2", "20", "200"):
+        value = round(median_of(rounds, lambda each: each.paces[count].cpu_us - each.paces[ALONE].cpu_us), 1)  # noqa: B023
+        peer = round(median_of(rounds, lambda each: each.paces[ALONE].cpu_us))
+        yield Line(
+            name=f"order_us_per_outcome_{count}_branches",
+            value=value,
+            unit="us",
+            peer="a step of a run with one branch",
+            peer_value=peer,
+            target="<= 40",
+            met=value <= 40,
+            note=noise_of(rounds),
+        )
+
+
 async def disk_bytes_per_event(folder: Path, _: Dbos) -> Figures:
     """With 64 live runs, the log and what a checkpoint writes again."""
     async with warm_journal(folder, "disk") as journal:
@@ -124,7 +161,15 @@ async def disk_bytes_per_event(folder: Path, _: Dbos) -> Figures:
         yield msgspec.structs.replace(line, value=each, met=each <= 1500)
 
 
-FIGURES = (sequential_steps, concurrent_steps, cpu_at_64, syncs_per_step, replay_steps, disk_bytes_per_event)
+FIGURES = (
+    sequential_steps,
+    concurrent_steps,
+    cpu_at_64,
+    syncs_per_step,
+    replay_steps,
+    order_of_branches,
+    disk_bytes_per_event,
+)
 
 
 async def _bytes_of_a_step(journal) -> int:

@@ -12,9 +12,11 @@ from counterfoil.core.events import (
     RunPaused,
     RunResumed,
     RunSuspended,
+    StepCancelled,
     StepFailed,
     StepIntended,
     StepSucceeded,
+    StepTimedOut,
     TimerFired,
     TimerSet,
 )
@@ -75,6 +77,17 @@ class Teller:
         return f"resumed by {body.who}" if isinstance(body, RunResumed) else None
 
 
+def _about_a_wait(event: Event) -> str:
+    match event.body:
+        case TimerSet(due=due):
+            return f"sleep until {moment(due)}"
+        case TimerFired():
+            return "sleep is over"
+        case StepCancelled(still_running=runs_on):
+            return "cancelled, still running" if runs_on else "cancelled"
+    return event.type
+
+
 def _about_a_step(event: Event) -> str:
     number = event.envelope.try_number
     match event.body:
@@ -90,12 +103,10 @@ def _about_a_step(event: Event) -> str:
             said = f"try {number} failed: {_error(error)}; next at {moment(due)}"
         case OutcomeUnknown(lost_attempt=lost):
             said = f"try {number} of attempt {lost}: sent, outcome unknown"
-        case TimerSet(due=due):
-            said = f"sleep until {moment(due)}"
-        case TimerFired():
-            said = "sleep is over"
+        case StepTimedOut():
+            said = f"try {number} timed out, still running"
         case _:
-            said = event.type
+            said = _about_a_wait(event)
     return said
 
 

@@ -28,6 +28,7 @@ from counterfoil.core.events import (
 )
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import RunState, StepState, fold
+from counterfoil.engine import unsafe
 from counterfoil.engine.attempt import Attempt
 from counterfoil.engine.branches import current_branches
 from counterfoil.engine.context import Context
@@ -209,7 +210,8 @@ class Driver:
             left = attempt.branches.left()
             await attempt.ending.clear()
         for endless in attempt.branches.left():
-            _log.error("run %s: the code swallowed the signal that ended it, and was abandoned", attempt.run)
+            place = unsafe.place_of(endless) or "?"
+            _log.error("run %s: the code at %s swallowed the signal that ended it: abandoned", attempt.run, place)
             _abandon(endless)
         if task.cancelled() or not task.done():
             return _Ended(None, asyncio.CancelledError())

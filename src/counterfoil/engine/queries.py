@@ -11,7 +11,9 @@ from counterfoil.core.events import (
     BOOKKEEPING,
     ArtifactStored,
     AttemptStarted,
+    ErrorRecord,
     Event,
+    LateReport,
     OutcomeUnknown,
     ReadRecorded,
     Record,
@@ -20,6 +22,7 @@ from counterfoil.core.events import (
     StepFailed,
     StepIntended,
     StepSucceeded,
+    StepTimedOut,
     TimerFired,
     TimerSet,
 )
@@ -202,18 +205,29 @@ def _annotate(entries: list[Entry], event: Event) -> None:
 
 
 def _note(event: Event) -> str:
-    body = event.body
-    if isinstance(body, OutcomeUnknown):
-        cost = "no bound declared" if body.worst_cost_usd is None else f"at most {body.worst_cost_usd} USD"
-        return f"try {event.envelope.try_number} of attempt {body.lost_attempt}: sent, outcome unknown ({cost})"
-    if isinstance(body, RetrySet):
-        error = f"{short_type(body.error)}: {body.error.message}" if body.error else "failed"
-        return f"try {event.envelope.try_number} failed, tried again ({error})"
-    if isinstance(body, StepIntended):
-        return f"try {event.envelope.try_number} in attempt {event.attempt}"
-    if isinstance(body, AttemptStarted):
-        return f"attempt {event.attempt} begins" if event.attempt > 1 else ""
-    return f"{event.type.removeprefix('run_')}: {getattr(body, 'reason', None) or getattr(body, 'who', None) or ''}"
+    number = event.envelope.try_number
+    match event.body:
+        case OutcomeUnknown(lost_attempt=lost, worst_cost_usd=worst):
+            cost = "no bound declared" if worst is None else f"at most {worst} USD"
+            said = f"try {number} of attempt {lost}: sent, outcome unknown ({cost})"
+        case RetrySet(error=error):
+            said = f"try {number} failed, tried again ({_error_text(error)})"
+        case StepIntended():
+            said = f"try {number} in attempt {event.attempt}"
+        case StepTimedOut():
+            said = f"try {number} timed out, still running"
+        case LateReport(event=kind, of_step=step):
+            said = f"late report: {kind or 'nothing'} of step {step or '?'}"
+        case AttemptStarted():
+            said = f"attempt {event.attempt} begins" if event.attempt > 1 else ""
+        case body:
+            reason = getattr(body, "reason", None) or getattr(body, "who", None) or ""
+            said = f"{event.type.removeprefix('run_')}: {reason}"
+    return said
+
+
+def _error_text(error: ErrorRecord | None) -> str:
+    return f"{short_type(error)}: {error.message}" if error else "failed"
 
 
 def _count(intents: Sequence[Event], kind: str) -> int:
@@ -237,6 +251,7 @@ _WHAT = {
     "step_intended": "intended",
     "step_succeeded": "succeeded",
     "step_failed": "failed",
+    "step_cancelled": "cancelled",
     "read_recorded": "read",
     "artifact_stored": "stored",
     "timer_set": "timer set",

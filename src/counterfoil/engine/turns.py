@@ -6,6 +6,7 @@ branch none of this is needed, and nothing of it happens.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ class Turns:
     def __init__(self, cursor: Cursor, ending: Ending, differs: Callable[[Mismatch], None]) -> None:
         self._cursor, self._ending, self._differs = cursor, ending, differs
         self._waiting: dict[str, tuple[Branch, asyncio.Future[Any]]] = {}
-        self._noted: dict[str, None] = {}  # outcomes of this attempt, in the order of the journal
+        self._noted: OrderedDict[str, None] = OrderedDict()  # outcomes of this attempt, in the order of the journal
         self._is_consumed = False
         self._is_looking = False
 
