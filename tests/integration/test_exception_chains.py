@@ -103,6 +103,14 @@ async def test_a_class_that_a_step_imported_has_a_stand_in_though_it_is_loaded_b
     assert seen == [("bought.KeywordsOnlyError", "51: no funds", {"code": 51, "reason": "no funds"})] * 2
 
 
+STOPS: list[str] = []
+
+
+async def stops() -> None:
+    if STOPS:
+        raise ValueError(STOPS.pop())
+
+
 async def test_a_class_that_is_gone_pauses_the_run_though_the_workflow_catches_everything(memory_desk, monkeypatch):
     @workflow
     async def catching(ctx: Context) -> str:
@@ -113,12 +121,7 @@ async def test_a_class_that_is_gone_pauses_the_run_though_the_workflow_catches_e
         await ctx.step(stops)
         return name
 
-    outcomes = [ValueError("stop")]
-
-    async def stops() -> None:
-        if outcomes:
-            raise outcomes.pop()
-
+    STOPS[:] = ["stop"]
     async with memory_desk.open() as journal:
         with pytest.raises(RunPausedError, match="stop"):
             await journal.run(catching, id="r")
