@@ -29,21 +29,19 @@ class Steps:
 
     async def do(self, name: str, given: Any) -> Any:
         """A step that ends when the world answers."""
-
-        async def work(given: Any) -> str:
-            await self._world.call(counterfoil.this_step().key)
-            return f"{name}({given})"
-
-        return await self._ctx.with_options(name=name).step(work, given)
+        return await self._ctx.with_options(name=name).step(self._work, name, given)
 
     async def fail(self) -> Any:
         """A step that fails when the world answers."""
+        return await self._ctx.step(self._refuse)
 
-        async def work() -> str:
-            await self._world.call(counterfoil.this_step().key)
-            raise RefusalError("no")
+    async def _work(self, name: str, given: Any) -> str:
+        await self._world.call(counterfoil.this_step().key)
+        return f"{name}({given})"
 
-        return await self._ctx.with_options(name="fail").step(work)
+    async def _refuse(self) -> None:
+        await self._world.call(counterfoil.this_step().key)
+        raise RefusalError("no")
 
 
 async def plain_gather(steps: Steps) -> object:

@@ -30,7 +30,7 @@ from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import artifact_input
 from counterfoil.engine import unsafe
 from counterfoil.engine.branches import Branch, Branches
-from counterfoil.engine.calls import Bound
+from counterfoil.engine.calls import Bound, unshared
 from counterfoil.engine.definitions import current_step
 from counterfoil.engine.ending import End, Ending
 from counterfoil.engine.live import Live, returns_of
@@ -136,6 +136,8 @@ class Attempt:
 
     async def _perform(self, branch: Branch, bound: Bound, kind: str) -> Any:
         operation = self._operation(branch, bound, kind)
+        if not self.branches.is_alone:
+            bound = unshared(bound)
         decision = await self._decision(branch, operation)
         if type(decision) is Replay:
             return self._decoded(bound, bytes(decision.value or b"null"), annotated=decision.annotated)

@@ -77,9 +77,7 @@ class Branch:
 class Branches:
     """The run's branches. `stop` is called with the first unsafe construct, `stirred` whenever a branch begins."""
 
-    def __init__(
-        self, run: str, stop: Callable[[UnsafeConstructError], None], stirred: Callable[[], None]
-    ) -> None:
+    def __init__(self, run: str, stop: Callable[[UnsafeConstructError], None], stirred: Callable[[], None]) -> None:
         self._stop, self._stirred = stop, stirred
         self._numbers = itertools.count(zlib.crc32(run.encode()))
         self._of: dict[asyncio.Task[Any], Branch] = {}

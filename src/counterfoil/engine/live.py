@@ -343,13 +343,9 @@ class Live:
 
     async def _turn(self, branch: Branch, operation: Operation) -> None:
         """The outcome is on disk. Among several branches it is handed over when it is its turn."""
-<<<<<<< HEAD
         if not self._turns.is_noted(operation.key):
             return
         if self._ending.is_sealed:
-=======
-        if self._ending.is_sealed and not self._branches.is_alone:
->>>>>>> f71daf0 (wip: order of cancellations)
             raise End
         await self._turns.outcome(branch, operation.key)
 

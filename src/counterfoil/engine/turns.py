@@ -47,11 +47,8 @@ class Turns:
         return key in self._noted
 
     async def outcome(self, branch: Branch, key: str) -> None:
-        """The outcome is on disk: wait for its turn, if the branch is one of several."""
-        if not self._branches.is_alone:
-            await self._turn(branch, key)
-        elif key in self._noted:  # the others have ended since
-            self._noted.remove(key)
+        """The noted outcome is on disk: wait for its turn."""
+        await self._turn(branch, key)
 
     async def leave(self, branch: Branch) -> None:
         """The branch leaves its call without an outcome: wait until it may.
