@@ -4,7 +4,10 @@ An outside call is counted as soon as it begins, as "model plan" or "tool fetch"
 """
 
 import asyncio
+import contextlib
 import os
+import random
+from collections.abc import Awaitable
 from pathlib import Path
 
 import msgspec
@@ -12,7 +15,7 @@ import msgspec
 import counterfoil
 from counterfoil import Context, workflow
 from counterfoil.core.events import OutcomeUnknown
-from counterfoil.core.state import fold
+from counterfoil.core.state import StepStatus, fold
 from counterfoil.stores.sqlite import SqliteStore
 from counterfoil.testing.crash import KillingStore, Tally, kill
 
@@ -20,6 +23,7 @@ RUN = "trip"
 QUESTION = "Is it raining?"
 HARD_EXIT = 3
 PAUSE_SECONDS = 0.002
+LONGEST_ANSWER_SECONDS = 0.003
 
 
 class Outside:
@@ -28,6 +32,10 @@ class Outside:
     tally: Tally
     deaths: frozenset[str]  # "before tool 5", "in tool 5", "in call 2", "exit in tool 5", "exit after tool 5"
     calls = 0
+
+    def __init__(self) -> None:
+        self.holding = asyncio.Semaphore(0)  # calls that last
+        self.random = random.Random()  # how long others last
 
     def call(self, name: str) -> None:
         """A call arrives, and has its effect at once."""
@@ -104,6 +112,103 @@ async def reciter(ctx: Context, text: str) -> str:
     recited = await ctx.model(recite, text)
     kept = await ctx.artifact(recited.encode(), "text/plain")
     return await ctx.step(shorten, (await ctx.read(kept)).decode())
+
+
+# --- one with branches: three calls at a time, then a group in which one fails and two are cut ---
+
+
+async def left(question: str) -> str:
+    outside.call("model left")
+    return f"left of {question}"
+
+
+def right(question: str) -> str:
+    outside.call("model right")
+    return f"right of {question}"
+
+
+async def middle(question: str) -> str:
+    outside.call("tool middle")
+    return f"middle of {question}"
+
+
+async def hold(number: int) -> None:
+    """A call that lasts until it is cancelled."""
+    outside.call(f"tool hold {number}")
+    outside.holding.release()
+    await asyncio.Event().wait()
+
+
+async def refuse() -> None:
+    """A call that fails while two others last."""
+    for _ in range(2):
+        await outside.holding.acquire()
+    outside.call("tool refuse")
+    raise RefusalError
+
+
+async def conclude(found: list[str], seen: list[str]) -> str:
+    outside.call("model conclude")
+    return f"{', '.join(found)}; {len(seen)} in order"
+
+
+class RefusalError(ValueError):
+    """No."""
+
+
+@workflow(name="forks")
+async def forks(ctx: Context, question: str) -> str:
+    seen: list[str] = []
+
+    async def noted(call: Awaitable[str]) -> str:
+        seen.append(await call)
+        return seen[-1]
+
+    calls = ctx.model(left, question), ctx.model(right, question), ctx.step(middle, question)
+    found = await asyncio.gather(*map(noted, calls))
+    with contextlib.suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            for number in (1, 2):
+                group.create_task(ctx.with_options(name=f"hold {number}").step(hold, number))
+            group.create_task(ctx.step(refuse))
+    return await ctx.model(conclude, found, seen)
+
+
+# --- one that spreads out in every way there is, with answers after a random time ---
+
+
+async def first() -> str:
+    return await answered("tool first")
+
+
+async def second() -> str:
+    return await answered("model second")
+
+
+async def third() -> str:
+    return await answered("tool third")
+
+
+async def answered(name: str) -> str:
+    """Where the call was made from: equal calls have different answers."""
+    outside.call(name)
+    await asyncio.sleep(outside.random.uniform(0, LONGEST_ANSWER_SECONDS))
+    return f"{name} at {counterfoil.this_step().key}"
+
+
+@workflow(name="spread")
+async def spread(ctx: Context) -> dict[str, object]:
+    distinct = await asyncio.gather(ctx.step(first), ctx.model(second), ctx.step(third))
+    equal = await asyncio.gather(*(ctx.step(third) for _ in range(20)))
+    inner = asyncio.gather(ctx.step(third), asyncio.gather(ctx.model(second), ctx.step(third)))
+    nested = await asyncio.gather(inner, ctx.step(first), asyncio.gather(ctx.step(third)))
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(ctx.step(each)) for each in (third, first, third)]
+    begun = asyncio.create_task(ctx.step(third))
+    meanwhile = [await ctx.step(third), await ctx.model(second)]
+    later = [*meanwhile, await begun]
+    grouped = [task.result() for task in tasks]
+    return {"distinct": distinct, "equal": equal, "nested": nested, "grouped": grouped, "later": later}
 
 
 # --- a longer one, with every function async or none ---
@@ -185,6 +290,27 @@ async def recite_all(path: str, tally: str, kill_at: dict | None = None) -> list
     return store.calls
 
 
+async def fork(path: str, tally: str, how: dict | None = None) -> list[str]:
+    """Run the one with branches, or take it up where it stands. Gives the store calls that it made."""
+    how = how or {}
+    _count_in(tally, *how.get("deaths", ()))
+    store = KillingStore(SqliteStore(Path(path)), **how.get("kill_at", {}))
+    async with counterfoil.open(store) as journal:
+        await journal.run(forks, QUESTION, id=RUN)
+    return store.calls
+
+
+async def spread_out(path: str, tally: str, how: dict) -> dict:
+    """Run the one that spreads out, or take it up; then wait for the kill if that is still to come."""
+    outside.random.seed(how["seed"])
+    _count_in(tally, *how.get("deaths", ()))
+    async with counterfoil.open(SqliteStore(Path(path))) as journal:
+        result = await journal.run(spread, id=RUN)
+        if how.get("waits"):
+            await asyncio.Event().wait()
+    return result
+
+
 async def resume(path: str, tally: str) -> str:
     """Let the chain go on after somebody has mended what was wrong."""
     _count_in(tally)
@@ -237,6 +363,7 @@ async def seen(journal: counterfoil.Journal) -> dict:
         "reason": head.reason,
         "result": msgspec.json.decode(state.result) if state.result else None,
         "recorded": [names[key] for key in state.order],
+        "cancelled": [names[step.key] for step in state.steps.values() if step.status is StepStatus.CANCELLED],
         "open": [names[step.key] for step in state.open_steps()],
         "unknown": [names[event.step] for event in events if isinstance(event.body, OutcomeUnknown)],
         "flaws": [str(flaw) for flaw in (await journal.verify(RUN)).flaws],

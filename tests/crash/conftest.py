@@ -26,6 +26,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     result: str | None = None
     recorded: list[str] = []  # steps with an outcome, in the order of the journal
+    cancelled: list[str] = []  # steps that the run's own code cancelled
     open: list[str] = []  # steps with an intent and no outcome
     unknown: list[str] = []  # outcome_unknown events
     flaws: list[str] = []  # in the chain, the sequence, the transitions
@@ -36,14 +37,31 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
         What is recorded is not called again; everything else is called once more, even if it was begun; a try that was
         begun and has no outcome is on record as unknown (J2, J4).
         """
-        outside = [step for step in steps if not step.startswith(("sleep", "artifact"))]
+        outside = {step: steps.count(step) for step in steps if not step.startswith(("sleep", "artifact"))}
         return Moment(
-            calls={step: self.calls.get(step, 0) + (step not in self.recorded) for step in outside},
+            calls={step: self.calls.get(step, 0) + n - self.recorded.count(step) for step, n in outside.items()},
             state="completed",
             result=result,
             recorded=steps,
             unknown=[*self.unknown, *self.open],
         )
+
+    def completed_branches(self, steps: list[str], result: str, *, cut: list[str], by: str) -> "Moment":
+        """As `completed`, for a run whose steps may end in any order, and in which one that fails cuts others off.
+
+        What is cut off has no outcome. It is called once more unless the failure that cuts it off is recorded; then it
+        stays as it was at this moment, cancelled or unknown.
+        """
+        whole = self.completed(steps, result)
+        is_decided = by in self.recorded
+        calls = {step: self.calls.get(step, 0) + (not is_decided) for step in cut}
+        cancelled = self.cancelled if is_decided else cut
+        return msgspec.structs.replace(whole, calls=whole.calls | calls, cancelled=cancelled).in_no_order()
+
+    def in_no_order(self) -> "Moment":
+        """The same, whichever branch was first."""
+        names = {name: sorted(getattr(self, name)) for name in ("recorded", "cancelled", "open", "unknown")}
+        return msgspec.structs.replace(self, **names)
 
     def unrecorded(self, kind: str = "") -> set[str]:
         """Calls that were begun and whose outcome is not on disk."""
@@ -86,6 +104,13 @@ class Place:
 
 @pytest.fixture(scope="session")
 def server():
+    with ForkServer(HERE / "agent.py") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def other_server():
+    """Forks of another Python, with another hash seed."""
     with ForkServer(HERE / "agent.py") as server:
         yield server
 

@@ -7,7 +7,7 @@ that the run has seen so far, so that the slightest change of order is another i
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -237,13 +237,18 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def run(parts: Sequence[Part], *, seed: int, records: Sequence[Record] = ()) -> Outcome:
     """Run a program, or take it up after a process that left just these records."""
+    return drive(lambda world: declare(parts, world), seed=seed, records=records)
+
+
+def drive(make: Callable[[World], Any], *, seed: int, records: Sequence[Record] = ()) -> Outcome:
+    """Run a workflow that is made for a world, or take it up after a process that left just these records."""
 
     async def main() -> Outcome:
         world = World(seed)
         answering = asyncio.create_task(world.answer())
         store = await _store_of(records)
         async with counterfoil.open(store, system=ManualSystem()) as journal:
-            running = asyncio.create_task(journal.run(declare(parts, world), id="r"))
+            running = asyncio.create_task(journal.run(make(world), id="r"))
             await asyncio.wait({running, answering}, return_when=asyncio.FIRST_COMPLETED)
             assert not answering.done(), "the run is stuck"
             answering.cancel()

@@ -1,5 +1,6 @@
 """What type checkers must infer without help."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, assert_type
 from uuid import UUID
@@ -36,6 +37,7 @@ async def trip(ctx: Context, question: str, depth: int = 3) -> float:
     assert_type(ctx.uuid(), UUID)
     assert_type(ctx.run_id, str)
     assert_type(ctx.is_replaying, bool)
+    assert_type(ctx.tags, Mapping[str, str])
     assert_type(await ctx.step(weather, "Oslo"), int)
     assert_type(await ctx.step(weather, "Oslo", unit="F"), int)
     assert_type(await ctx.step(plain, 3), str)

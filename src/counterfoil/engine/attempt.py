@@ -30,7 +30,7 @@ from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import artifact_input
 from counterfoil.engine import unsafe
 from counterfoil.engine.branches import Branch, Branches
-from counterfoil.engine.calls import Bound
+from counterfoil.engine.calls import Bound, unshared
 from counterfoil.engine.definitions import current_step
 from counterfoil.engine.ending import End, Ending
 from counterfoil.engine.live import Live, returns_of
@@ -61,7 +61,7 @@ class Attempt:
         self.cursor = Cursor(recorder.state)
         self.ending = Ending(run)
         self._turns = Turns(self.cursor, self.ending, self._differs)
-        self.branches = Branches(self._refuse_construct, self._turns.stir)
+        self.branches = Branches(run, self._refuse_construct, self._turns.stir)
         self.live = Live(recorder, self.ending, self._turns, system=system, stretch=stretch)
         for part in (self.ending, self._turns, self.live):
             part.watch(self.branches)
@@ -106,11 +106,23 @@ class Attempt:
         self.live.note_read()
         return value
 
+    async def load(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Read what is kept beside the record. That takes real time, so among several branches it has its turn."""
+        if current_step.get() is not None or self.branches.of_current_task() is None:
+            return await read()
+        return await self._call("read", self._load, read)  # type: ignore[no-any-return]
+
     # --- inside a call ---
 
     async def _call(self, what: str, act: Callable[..., Awaitable[Any]], *args: Any) -> Any:
         """Enter a call, act, and meet whatever ends the run or cancels the call at its edge."""
         branch = await self._enter(what)
+        try:
+            return await self._acted(branch, act, *args)
+        finally:
+            self.branches.leave_call(branch)
+
+    async def _acted(self, branch: Branch, act: Callable[..., Awaitable[Any]], *args: Any) -> Any:
         try:
             return await act(branch, *args)
         except End as end:
@@ -119,10 +131,13 @@ class Attempt:
             await self._cancelled(branch)
             raise
         finally:
-            self.branches.leave_call(branch)
+            if branch in self.branches.leaving:
+                await self._turns.leave(branch)
 
     async def _perform(self, branch: Branch, bound: Bound, kind: str) -> Any:
         operation = self._operation(branch, bound, kind)
+        if not self.branches.is_alone:
+            bound = unshared(bound)
         decision = await self._decision(branch, operation)
         if type(decision) is Replay:
             return self._decoded(bound, bytes(decision.value or b"null"), annotated=decision.annotated)
@@ -149,6 +164,11 @@ class Attempt:
             await self.live.store_artifact(branch, operation, body, content=content)
         elif type(decision) is not Replay:
             self._refuse(branch, decision, operation)
+
+    async def _load(self, branch: Branch, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        if not self.branches.is_alone:
+            self.branches.leaving[branch] = None
+        return await read()
 
     # --- the replaying side ---
 
@@ -204,6 +224,8 @@ class Attempt:
 
     async def _enter(self, what: str) -> Branch:
         branch = self._checked(what)
+        if branch.task and branch.task.cancelling():  # it may have cancelled itself: a replay might not wait in here
+            await asyncio.sleep(0)
         self.branches.enter_call(branch, what)
         if branch.has_limit():
             self._refuse_construct(unsafe.refusal("asyncio.timeout", branch.place()))
@@ -237,4 +259,5 @@ class Attempt:
         if not branch.cancel_is_own:
             error = CallCancelledError(what=describe(operation.kind, operation.name))
             await self.ending.reach(End(needs_code(error)))
+        self.branches.leaving.setdefault(branch, None)  # its task may be of a kind that does not tell
         self.live.cancelled(operation)

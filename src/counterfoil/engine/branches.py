@@ -6,6 +6,8 @@ for something that has not happened yet. What a task waits for can be seen only 
 """
 
 import asyncio
+import itertools
+import zlib
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from counterfoil.core.keys import ROOT, step_key
 from counterfoil.core.replay import Operation
 from counterfoil.engine import unsafe
+from counterfoil.engine.definitions import current_step
 from counterfoil.errors import Halted, UnsafeConstructError
 
 REST_TURNS = 3
@@ -74,13 +77,17 @@ class Branch:
 class Branches:
     """The run's branches. `stop` is called with the first unsafe construct, `stirred` whenever a branch begins."""
 
-    def __init__(self, stop: Callable[[UnsafeConstructError], None], stirred: Callable[[], None]) -> None:
+    def __init__(self, run: str, stop: Callable[[UnsafeConstructError], None], stirred: Callable[[], None]) -> None:
         self._stop, self._stirred = stop, stirred
+        self._numbers = itertools.count(zlib.crc32(run.encode()))
         self._of: dict[asyncio.Task[Any], Branch] = {}
         self._moving: set[Branch] = set()  # outside a call, and not known to wait
         self._turns_at_rest = 0
         self._hops = 1  # the longest way from a task's end to the task that waits for it
+        self._has_just_ended = False  # a branch, in this turn: a TaskGroup may cancel another one for it
         self.is_settled = False  # at rest since the last outcome was handed over
+        self.leaving: dict[Branch, asyncio.Future[None] | None] = {}
+        """Those that leave their call without an outcome, with a future from when they are ready."""
 
     @property
     def is_alone(self) -> bool:
@@ -120,7 +127,7 @@ class Branches:
 
     def begin(self, body: Coroutine[Any, Any, Any], context: Context) -> "asyncio.Task[Any]":
         """Start the run's body as its first branch."""
-        task = BranchTask(body, context=context)  # not by the loop: its factory may begin it at once
+        task = self.task(body, context=context)  # not by the loop: its factory may begin it at once
         self._enter(Branch(ROOT, None), task)
         return task
 
@@ -148,9 +155,13 @@ class Branches:
         """As `grow`, for a loop without a factory of its own."""
         child = Branch((*parent.path, parent.children), parent)
         parent.children += 1
-        task = BranchTask(coroutine, **options)
+        task = self.task(coroutine, **options)
         self._enter(child, task)
         return task
+
+    def task(self, coroutine: Coroutine[Any, Any, Any], **options: Any) -> "asyncio.Task[Any]":
+        """A task of the kind that tells of its cancellation."""
+        return BranchTask(coroutine, number=next(self._numbers), **options)
 
     def _enter(self, branch: Branch, task: "asyncio.Task[Any] | None") -> None:
         if task is None or branch.task is not None:
@@ -168,9 +179,13 @@ class Branches:
 
     def _leave(self, task: "asyncio.Task[Any]") -> None:
         self._moving.discard(self._of.pop(task))
-        self._turns_at_rest = 0
+        self._turns_at_rest, self._has_just_ended = 0, True
+        task.get_loop().call_soon(self._ended)
         if isinstance(task._exception, Halted):  # noqa: SLF001 - asking for it would
             task.exception()  # keep asyncio from telling of an exception that nobody asked for
+
+    def _ended(self) -> None:
+        self._has_just_ended = False
 
     # --- rest ---
 
@@ -201,7 +216,6 @@ class Branches:
 
     def wake(self, branch: Branch) -> None:
         """An outcome is handed to this branch, inside its call."""
-        self.is_settled = False
         self._move(branch)
 
     def woke(self, branch: Branch) -> None:
@@ -212,12 +226,16 @@ class Branches:
     def cancel_asked(self, task: "asyncio.Task[Any]") -> None:
         """Somebody asks to cancel a branch: its own run's code, if that is going on just now."""
         branch = self._of.get(task)
-        if branch is not None:
-            branch.cancel_is_own = not self.is_settled and not self.is_alone
+        if branch is None or current_step.get() is not None:  # a step's own affair, such as a timeout in it
+            return
+        is_going_on = not self.is_alone or self._has_just_ended or self.of_current_task() is branch
+        branch.cancel_is_own = current_branches.get() is self and is_going_on and not self.is_settled
+        if branch.cancel_is_own and branch.under_way is not None:
+            self.leaving.setdefault(branch, None)
 
     def _move(self, branch: Branch) -> None:
         self._moving.add(branch)
-        self._turns_at_rest = 0
+        self._turns_at_rest, self.is_settled = 0, False
 
     def _look(self) -> None:
         """Find those that wait by now. They are not looked at again until what they wait for has happened."""
@@ -245,9 +263,20 @@ current_branches: ContextVar[Branches | None] = ContextVar("counterfoil_branches
 
 
 class BranchTask(asyncio.Task[Any]):
-    """A task that tells its run when somebody asks to cancel it."""
+    """A task that tells its run when somebody asks to cancel it.
+
+    Its hash is a number that counts the tasks of the run: a TaskGroup keeps its tasks in a set, and cancels them in the
+    order of the set, which must be the same on every pass.
+    """
 
     branches: Branches | None = None
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], *, number: int, **options: Any) -> None:
+        self._number = number
+        super().__init__(coroutine, **options)
+
+    def __hash__(self) -> int:
+        return self._number
 
     def cancel(self, msg: Any | None = None) -> bool:
         """See asyncio.Task."""

@@ -206,6 +206,22 @@ class Bound(msgspec.Struct, frozen=True):
     opaque: dict[str, str]  # what is not, with its type
 
 
+def unshared(bound: Bound) -> Bound:
+    """The same call with copies of the containers that it was given, which other code may change until it is made."""
+    copies = {id(value): _copied(value) for value in bound.input.values()}
+    return msgspec.structs.replace(
+        bound,
+        args=tuple(copies.get(id(value), value) for value in bound.args),
+        kwargs={name: copies.get(id(value), value) for name, value in bound.kwargs.items()},
+    )
+
+
+def _copied(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copied(inner) for key, inner in value.items()}
+    return type(value)(map(_copied, value)) if type(value) in {list, tuple, set} else value
+
+
 class Call(Generic[R_co]):
     """A typed call that is not made yet: `bind(refund, order, cents=5)`."""
 

@@ -2,8 +2,9 @@
 
 import inspect
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
@@ -60,6 +61,11 @@ class Context:
     def run_id(self) -> str:
         """The run's id."""
         return self._attempt.run
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """The run's tags, as they were recorded when it began: the same on every pass, in whatever process."""
+        return MappingProxyType(self._attempt.recorder.state.tags)
 
     @property
     def is_replaying(self) -> bool:
@@ -156,7 +162,7 @@ class Context:
         need = Need(
             digest=artifact.digest, size_bytes=artifact.size_bytes, run=self.run_id, seq=place[0], step=place[1]
         )
-        return await content(need, recorder.artifact)
+        return await self._attempt.load(lambda: content(need, recorder.artifact))
 
     def log(self, message: str, *, level: Level = "info") -> None:
         """One line in the log `counterfoil.run` per real execution: nothing is written while the record is replayed."""

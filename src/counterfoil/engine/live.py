@@ -97,16 +97,20 @@ class Live:
         first, due, number = decision.first_time, decision.due, decision.try_number
         if first is not None and retry.is_over(policy, first=first, now=self._system.now()):
             await self._give_up(branch, operation, decision)
+        is_cut = self._cut_seen(branch)
         while True:
             if due is not None:
                 await self._wait_until(due)
             first = first or self._system.now()
             with self._ending:
-                outcome = await self._try(branch, bound, operation, number=number)
+                outcome = await self._try(bound, operation, number=number, is_cut=is_cut)
                 if type(outcome) is Failed:
                     tried = number - decision.tries_before
                     due = retry.next_try(policy, outcome.error, tried=tried, first=first, now=self._system.now())
+                    due = None if is_cut() else due
                     outcome = await self._record_failure(operation, outcome, due=due, number=number)
+            if is_cut():  # the function swallowed it; on a replay nothing would
+                raise asyncio.CancelledError
             if type(outcome) is not Failed:
                 await self._turn(branch, operation)
                 return outcome
@@ -115,25 +119,26 @@ class Live:
                 self.hand_failure(outcome.error, operation.key, outcome.trace)
             number += 1
 
-    async def _try(self, branch: Branch, bound: Bound, operation: Operation, *, number: int) -> Any:
-        await self._intend(bound, operation, number)
-        begun = time.perf_counter_ns()
+    def _cut_seen(self, branch: Branch) -> Callable[[], bool]:
+        """Tells whether the branch was asked to end after this."""
         task = branch.task
         asked = task.cancelling() if task else 0
+        return lambda: task is None or branch in self._branches.leaving or task.cancelling() > asked
+
+    async def _try(self, bound: Bound, operation: Operation, *, number: int, is_cut: Callable[[], bool]) -> Any:
+        await self._intend(bound, operation, number)
+        begun = time.perf_counter_ns()
         try:
             value = await self._called(bound, operation, number)
         except asyncio.CancelledError as error:
-            if task is None or task.cancelling() > asked:
+            if is_cut():
                 raise
             return Failed(error, _microseconds(begun))  # the function's own affair: nobody cancelled us
         except _OverrunError as overrun:
             return Failed(overrun.error, _microseconds(begun), overrun.running)
         except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
             return Failed(error, _microseconds(begun))
-        back = await self._record(bound, operation, value, begun=begun, number=number)
-        if task and task.cancelling() > asked:  # the function swallowed it; on a replay nothing would
-            raise asyncio.CancelledError
-        return back
+        return await self._record(bound, operation, value, begun=begun, number=number)
 
     async def _record(self, bound: Bound, operation: Operation, value: Any, *, begun: int, number: int) -> Any:
         where = f"the result of {operation.name}"

@@ -15,6 +15,9 @@ from counterfoil.engine import unsafe
 from counterfoil.engine.branches import current_branches, forever
 from counterfoil.engine.definitions import current_step
 
+EAGER, EAGERLY = getattr(asyncio, "eager_task_factory", NotImplemented), {"eager_start": True}
+"""The one task factory of asyncio itself, since Python 3.12."""
+
 FAR_SECONDS = 1e8
 """A refused sleep waits so long: until its run is wound up."""
 
@@ -27,17 +30,19 @@ class _Watch:
         self._factory = loop.get_task_factory()
         self._call_at = loop.call_at
         self._call_later = loop.call_later
+        self._run_in_executor = loop.run_in_executor
 
     def begin(self) -> None:
         self.loop.set_task_factory(self.create)
         self.loop.call_at = self.call_at  # type: ignore[method-assign, assignment]
+        self.loop.run_in_executor = self.run_in_executor  # type: ignore[method-assign, assignment]
         if not isinstance(self.loop, asyncio.BaseEventLoop):  # that one comes by call_at
             self.loop.call_later = self.call_later  # type: ignore[method-assign, assignment]
 
     def end(self) -> None:
         if self.loop.get_task_factory() == self.create:  # else somebody else stands before it; let it be
             self.loop.set_task_factory(self._factory)
-        for name in ("call_at", "call_later"):
+        for name in ("call_at", "call_later", "run_in_executor"):
             if self.loop.__dict__.get(name) == getattr(self, name):
                 delattr(self.loop, name)
 
@@ -54,6 +59,8 @@ class _Watch:
             coroutine = forever()
         if self._factory is None:
             return branches.grow_plainly(parent, coroutine, {"loop": loop, **options})
+        if self._factory is EAGER:
+            return branches.grow(parent, coroutine, lambda known: branches.task(known, loop=loop, **EAGERLY, **options))
         return branches.grow(parent, coroutine, lambda known: self._make(known, options))
 
     def call_at(self, when: float, callback: Callable[..., Any], *args: Any, **options: Any) -> asyncio.TimerHandle:
@@ -73,6 +80,15 @@ class _Watch:
     def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, **options: Any) -> asyncio.TimerHandle:
         """As the loop's own."""
         return self.call_at(self.loop.time() + delay, callback, *args, **options)
+
+    def run_in_executor(self, executor: Any, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
+        """As the loop's own. When a thread comes back shows in nothing while there is one branch."""
+        branches = current_branches.get()
+        branch = branches.in_body() if branches and current_step.get() is None else None
+        if branches is None or branch is None or branches.is_alone:
+            return self._run_in_executor(executor, function, *args)
+        branches.refuse(unsafe.refusal("asyncio.to_thread", branch.place()))
+        return self.loop.create_future()
 
     def _make(self, coroutine: Coroutine[Any, Any, Any], options: dict[str, Any]) -> "asyncio.Task[Any]":
         if self._factory is None:

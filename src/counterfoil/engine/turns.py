@@ -51,6 +51,26 @@ class Turns:
         """The noted outcome is on disk: wait for its turn."""
         await self._turn(branch, key)
 
+    async def leave(self, branch: Branch) -> None:
+        """The branch leaves its call without an outcome: wait until it may.
+
+        How long the call takes to end shows in nothing then: several that were cancelled, or read something, leave one
+        at a time, in the order of their branches, and before any further outcome. Cancelled while it waits, a branch
+        still waits.
+        """
+        leaving, is_cut = self._branches.leaving, False
+        while branch in leaving and not self._branches.is_alone and not self._ending.is_sealed:
+            leaving[branch] = turn = asyncio.get_running_loop().create_future()
+            self.stir()
+            try:
+                await turn
+            except asyncio.CancelledError:
+                is_cut = True
+        leaving.pop(branch, None)
+        self._branches.woke(branch)
+        if is_cut:
+            raise asyncio.CancelledError
+
     def withdraw(self, key: str) -> None:
         """The operation was cancelled, and takes no turn any more."""
         self._cursor.withdraw(key)
@@ -74,7 +94,19 @@ class Turns:
 
     def _hand_over(self) -> bool:
         """Hand the next outcome over. Whether anything was."""
+        if self._branches.leaving:
+            return self._let_leave(min(self._branches.leaving, key=lambda branch: branch.path))
         return (not self._is_consumed and self._hand_over_recorded()) or self._hand_over_new()
+
+    def _let_leave(self, branch: Branch) -> bool:
+        turn = self._branches.leaving[branch]
+        if turn is None:  # its call has not ended yet
+            return False
+        del self._branches.leaving[branch]
+        self._branches.wake(branch)
+        if not turn.done():
+            turn.set_result(None)
+        return True
 
     def _hand_over_recorded(self) -> bool:
         found = self._cursor.hand_over()

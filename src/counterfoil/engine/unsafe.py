@@ -31,6 +31,7 @@ _FIXES = {
     "asyncio.wait_for": _STEP_TIMEOUT,
     "asyncio.timeout": _STEP_TIMEOUT,
     "asyncio.shield": "Await the call itself; one that was begun is recorded also if its branch is cancelled.",
+    "asyncio.to_thread": "Use ctx.step with the plain function itself: it runs in a thread, and is recorded.",
     "asyncio.sleep": "Use ctx.sleep, which is recorded and survives the process; asyncio.sleep(0) is fine.",
 }
 _CREATORS = {
