@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from counterfoil.core import registry
+from counterfoil.engine import definitions
 
 IN_CI = bool(os.environ.get("CI"))
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
@@ -34,6 +35,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Classes that a test registers are forgotten after it."""
+    """Classes that a test registers and workflows that it declares are forgotten after it."""
+    monkeypatch.setattr(definitions, "_workflows", dict(definitions._workflows))
     for name in ("_names", "_types"):
         monkeypatch.setattr(registry, name, dict(vars(registry)[name]))

@@ -13,7 +13,6 @@ import counterfoil
 from counterfoil import Journal
 from counterfoil.core.events import Event, Record, RunStarted, encode, read
 from counterfoil.core.state import fold
-from counterfoil.engine import definitions
 from counterfoil.store import Append, NewRun, Store
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.stores.sqlite import SqliteStore
@@ -108,12 +107,6 @@ async def crashed_after(records: Sequence[Record], count: int) -> MemoryStore:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(autouse=True)
-def own_workflows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workflows that a test declares are forgotten after it."""
-    monkeypatch.setattr(definitions, "_workflows", dict(definitions._workflows))
 
 
 @pytest.fixture(params=["memory", "sqlite"])

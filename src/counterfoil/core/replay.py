@@ -31,6 +31,11 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     input: bytes = b"null"
+    plain: Any = None  # the JSON value in `input`, if it is still at hand
+
+    def digest(self) -> str:
+        """The digest of the input, as it is recorded."""
+        return codec.digest_of(codec.Encoded(self.input, annotated=False, plain=self.plain))
 
 
 class Replay(msgspec.Struct, frozen=True):

@@ -219,8 +219,10 @@ class Attempt:
 
     def _operation(self, branch: Branch, bound: Bound, kind: str) -> Operation:
         name = bound.options.name or bound.definition.name
-        raw = codec.encode(bound.input, where=f"the input of {name}").raw
-        return Operation(key=branch.next_key(), kind=kind, name=self.scrubber.text(name), input=self.scrubber.raw(raw))
+        encoded = codec.encode(bound.input, where=f"the input of {name}")
+        raw = self.scrubber.raw(encoded.raw)
+        plain = encoded.plain if raw is encoded.raw else None
+        return Operation(key=branch.next_key(), kind=kind, name=self.scrubber.text(name), input=raw, plain=plain)
 
     async def _enter(self, what: str) -> Branch:
         branch = self._checked(what)

@@ -175,7 +175,7 @@ class Live:
             kind=operation.kind,
             name=operation.name,
             input=as_value(operation.input),
-            digest=codec.input_digest(operation.input),
+            digest=operation.digest(),
             opaque=bound.opaque,
             worst_cost_usd=bound.options.worst_cost_usd,
         )
@@ -305,7 +305,7 @@ class Live:
     async def sleep(self, branch: Branch, operation: Operation, due: Instant, *, is_set: bool) -> None:
         """Wait until the due time, which is recorded first."""
         if not is_set:
-            body = TimerSet(due=due, input=as_value(operation.input), digest=codec.input_digest(operation.input))
+            body = TimerSet(due=due, input=as_value(operation.input), digest=operation.digest())
             self._recorder.note(body, step=operation.key)
             await self.flush(timer_set=Timer(operation.key, due))
         await self._wait_until(due)
