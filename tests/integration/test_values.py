@@ -222,7 +222,9 @@ async def test_a_run_whose_result_no_annotation_declares_goes_on_once_it_is_regi
 
 def version(*fields: Any) -> type:
     """The class `Order` as one version of the code has it."""
-    return dataclasses.make_dataclass("Order", fields, module=__name__)
+    made = dataclasses.make_dataclass("Order", fields)
+    made.__module__ = __name__
+    return made
 
 
 @pytest.mark.parametrize(

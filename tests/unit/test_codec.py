@@ -21,7 +21,7 @@ import pytest
 from counterfoil.core import codec
 from counterfoil.core.codec import Secret
 from counterfoil.core.forms import DEPTH_MAX
-from counterfoil.core.leaves import SAFE_INTEGER
+from counterfoil.core.leaves import SAFE_INTEGER, SCALARS
 from counterfoil.core.registry import register
 from counterfoil.errors import NotStorableError, ResultTypeUnknownError
 
@@ -381,9 +381,10 @@ def test_a_registered_class_comes_back_whatever_the_annotation_says(annotation):
         (Point(1), b'{"x":1,"y":0}'),
         (Colour.RED, b'"red"'),
         (Cat(), b'{"kind":"cat","age":1}'),
+        (Pair(1, Point(2)), b'[1,{"x":2,"y":0}]'),
         (Wrapped(inner=NOON), b'{"inner":"2026-01-01T12:00:00Z"}'),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_an_input_is_written_as_release_0_1_0_did(value, written):
     assert codec.encode(value, where="it").raw == written
@@ -515,6 +516,62 @@ def test_a_class_that_does_not_keep_what_it_is_given_is_refused():
         codec.record(Moody(1), Moody, where="it")
 
 
+class Numbered(NamedTuple("Numbered", [("number", int)])):
+    """A named tuple with attributes of its own."""
+
+
+class Open(msgspec.Struct, dict=True):
+    x: int
+
+
+class Slotted(pydantic.BaseModel):
+    __slots__ = ("beside",)
+    x: int
+
+
+def with_attribute(value: Any, name: str) -> Any:
+    set_on = setattr if isinstance(value, msgspec.Struct) else object.__setattr__  # the others refuse it themselves
+    set_on(value, name, [1])
+    return value
+
+
+@pytest.mark.parametrize("value", [Numbered(1), Open(1), Slotted(x=1), Point(1)], ids=range(4))
+def test_an_attribute_beside_the_fields_comes_back(value):
+    back = codec.record(with_attribute(value, "beside"), type(value), where="it")[1]
+    assert (back, back.beside) == (value, [1])
+
+
+@pytest.mark.parametrize("value", [Counter("a"), OrderedDict(a=1)], ids=range(2))
+def test_a_collection_with_attributes_of_its_own_is_refused(value):
+    with pytest.raises(NotStorableError, match="attributes of its own"):
+        codec.record(with_attribute(value, "beside"), Any, where="it")
+
+
+def test_what_looks_like_a_member_of_an_enumeration_and_is_none_is_refused():
+    fake = object.__new__(Colour)
+    fake._name_, fake._value_ = "RED", "red"
+    with pytest.raises(NotStorableError, match="not a member"):
+        codec.record(fake, Colour, where="it")
+
+
+class Unhashable(type):
+    def __hash__(cls) -> int:
+        raise TypeError("not this class")
+
+
+def test_an_instance_of_a_class_that_can_not_be_hashed_is_refused():
+    value = Unhashable("Odd", (), {})()
+    with pytest.raises(NotStorableError, match="not this class"):
+        codec.record(value, Unhashable, where="it")
+
+
+def test_a_dictionary_that_changes_while_it_is_read_is_refused(monkeypatch):
+    table: dict[str, Any] = {"a": "é", "b": 2}
+    monkeypatch.setitem(SCALARS, str, lambda text: table.pop("b", text))  # as a thread may do
+    with pytest.raises(NotStorableError, match="changed size during iteration"):
+        codec.encode([table], where="it")
+
+
 def test_a_secret_is_not_in_the_refusal():
     with pytest.raises(NotStorableError) as caught:
         codec.record(Credentials(password=pydantic.SecretStr("hunter2")), Credentials, where="it")
@@ -628,9 +685,10 @@ def test_a_value_that_contains_itself_is_refused_by_the_place(write, make, path)
         ({1: 2, "a": {3: 4, 5: 6}}, {"a": {5: 6, 3: 4}, 1: 2}),
         ({"$": {1: 2, 3: 4}}, {"$": {3: 4, 1: 2}}),
         (Counter(a=1, b=2), Counter(b=2, a=1)),
+        ({"a": {1: 2, 3: (4,)}}, {"a": {3: (4,), 1: 2}}),
         ({"a", "b", "c"}, {"c", "b", "a"}),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_the_same_input_in_another_spelling_has_the_same_digest(one, other):
     first, second = (codec.encode(each, where="it") for each in (one, other))

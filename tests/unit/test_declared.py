@@ -3,11 +3,24 @@
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ForwardRef, Generic, Literal, NamedTuple, NewType, Optional, TypedDict, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ForwardRef,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    Optional,
+    TypedDict,
+    TypeVar,
+)
 
 import msgspec
 import pydantic
 import pytest
+from typing_extensions import TypeAliasType
 
 from counterfoil.core.declared import declared
 from counterfoil.core.registry import name_of, register
@@ -111,7 +124,7 @@ def test_nothing_of_pydantic_is_declared_by_a_model():
 
 
 def test_an_annotation_that_can_not_be_hashed_declares_as_well():
-    assert declared(Literal[[Leaf]] | Leaf).find(name_of(Leaf)) is Leaf
+    assert declared(Annotated[Leaf, []]).find(name_of(Leaf)) is Leaf
 
 
 def test_a_class_in_the_fields_of_a_registered_one_may_be_named():
@@ -129,13 +142,33 @@ def test_a_moved_class_is_found_if_one_class_alone_has_its_name(annotation, foun
 
 
 def test_a_moved_class_is_not_found_among_two():
-    other = dataclasses.make_dataclass("Leaf", [], module="another")
+    other = dataclasses.make_dataclass("Leaf", [])
+    other.__module__ = "another"
     assert declared(Leaf | other).find("some.other.place:Leaf") is None
 
 
-@pytest.mark.skipif("sys.version_info < (3, 12)")
-def test_an_alias_stands_for_what_it_names():
-    names: dict[str, Any] = {"Leaf": Leaf}
-    exec("type Names = list[Leaf]\ntype Broken = list[Nowhere]", names)
-    assert declared(names["Names"]).find(name_of(Leaf)) is Leaf
-    assert declared(names["Broken"]).classes == {}
+class Unhashable(type):
+    def __hash__(cls) -> int:
+        raise TypeError("not this class")
+
+
+def test_a_class_that_can_not_be_hashed_is_not_declared():
+    assert declared(Unhashable("Odd", (), {})).classes == {}
+
+
+class Broken:
+    """As `type X = list[Nowhere]` is, from Python 3.12."""
+
+    @property
+    def __value__(self) -> Any:
+        raise NameError("Nowhere")
+
+
+Broken.__name__ = "TypeAliasType"
+
+
+@pytest.mark.parametrize(
+    ("alias", "found"), [(TypeAliasType("Names", list[Leaf]), Leaf), (Broken(), None)], ids=range(2)
+)
+def test_an_alias_stands_for_what_it_names(alias, found):
+    assert declared(alias).find(name_of(Leaf)) is found

@@ -116,6 +116,12 @@ def test_a_model_that_is_written_otherwise_than_it_was_read_is_named():
         codec.decode(b'{"inner":1}', Shy, annotated=True, where="it")
 
 
+def test_a_value_that_does_not_fit_an_annotation_is_named():
+    with pytest.raises(NotReadableError, match="does not fit Point") as caught:
+        codec.convert({"x": 1, "z": 1}, Point, where="it")
+    assert caught.value.facts["path"] == "$.z"
+
+
 def test_an_annotation_that_can_not_be_hashed_is_as_good_as_another():
     assert codec.convert(3, Annotated[int, []], where="it") == 3
 

@@ -127,6 +127,8 @@ CHANGED = [
     (of(Model, {"name": "a", "age": 1}), "$.age", "the class has no field 'age' any more"),
     (of(Model, {"name": "a"}, private={"_gone": 1}), "$._gone", "the class has no attribute '_gone' any more"),
     (of(Model, {"name": of(Model, {}).decode()}, given=5), "$", "it could not be built"),
+    (of(pydantic.HttpUrl, {}), "$", "its text is missing"),
+    (of(pydantic.HttpUrl, "nowhere"), "$", "it could not be built"),
     (member(Point, n="RED", v="red"), "$", "no enumeration any more"),
     (member(Colour, n="GREEN", v="green"), "$", "it has no member 'GREEN' any more"),
     (member(Colour, n="RED", v="blue"), "$", "its member 'RED' has another value now"),
@@ -139,7 +141,7 @@ CHANGED = [
 @pytest.mark.parametrize(("raw", "path", "reason"), CHANGED, ids=range(len(CHANGED)))
 def test_a_class_that_has_changed_since_is_an_error_that_names_it(raw, path, reason):
     with pytest.raises(NotReadableError) as caught:
-        codec.decode(raw, Point | Colour | Right | Model, annotated=True, where="it")
+        codec.decode(raw, Point | Colour | Right | Model | pydantic.HttpUrl, annotated=True, where="it")
     assert reason in str(caught.value)
     assert caught.value.facts["path"] == path
 

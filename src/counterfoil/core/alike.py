@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from counterfoil.core.forms import DEPTH_MAX, Walk
+from counterfoil.core.forms import DEPTH_MAX, NamedWalk
 from counterfoil.core.kinds import kind_of
 from counterfoil.core.leaves import Secret, key_path
 
@@ -68,7 +68,7 @@ def _is_same_leaf(one: Any, other: Any) -> bool:
 
 
 def _written(value: Any) -> bytes:
-    return msgspec.json.encode(Walk(named=True).plain(value))
+    return msgspec.json.encode(NamedWalk().plain(value))
 
 
 def _parts(value: Any) -> list[tuple[str, Any]] | None:

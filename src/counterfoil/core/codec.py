@@ -15,7 +15,7 @@ from counterfoil.core.alike import circle, differences
 from counterfoil.core.canonical import canonical, digest
 from counterfoil.core.declared import declared
 from counterfoil.core.fit import fitted, left_out, type_name
-from counterfoil.core.forms import DEPTH_MAX, TooDeepError, Walk
+from counterfoil.core.forms import DEPTH_MAX, NamedWalk, OldWalk, TooDeepError, Walk
 from counterfoil.core.kinds import UnfitError
 from counterfoil.core.leaves import TAG, VALUE, RefusedError, Secret, text_from_hex, text_to_hex
 from counterfoil.core.restore import Find, Restore
@@ -59,7 +59,7 @@ def encode(value: Any, *, where: str) -> Encoded:
 
     Raises NotStorableError with the path and the type of the first part that can't be written.
     """
-    walk = Walk(named=False)
+    walk = Walk()
     try:
         plain = walk.plain(value)
         return Encoded(_encode(plain), walk.annotated, plain)
@@ -73,7 +73,7 @@ def record(value: Any, annotation: Any, *, where: str) -> tuple[Encoded, Any]:
     Raises NotStorableError when the two differ, and ResultTypeUnknownError, which has the bytes, when they are the same
     but the class of an instance is neither in the annotation nor registered.
     """
-    walk = Walk(named=True)
+    walk = NamedWalk()
     try:
         encoded = Encoded(_encode(walk.plain(value)), walk.annotated)
     except (RefusedError, TooDeepError, RecursionError, UnicodeEncodeError) as error:
@@ -149,12 +149,16 @@ def decode_argument(raw: bytes, annotation: Any, *, where: str) -> Any:
 
 def input_digest(raw: bytes) -> str:
     """The digest that decides whether two inputs are the same: over the canonical bytes of the written form."""
-    return _digest(_decode(raw), raw)
+    plain = _decode(raw)
+    return digest(plain if b"$" not in raw else _in_order(plain, raw))
 
 
 def digest_of(encoded: Encoded) -> str:
     """The same digest of what was just encoded: nothing has to be read again."""
-    return _digest(encoded.plain, encoded.raw) if encoded.plain is not None else input_digest(encoded.raw)
+    raw, plain = encoded.raw, encoded.plain
+    if plain is None:
+        return input_digest(raw)
+    return digest(plain if b"$" not in raw else _in_order(plain, raw))
 
 
 def _refuse(value: Any, error: Exception, where: str) -> NoReturn:
@@ -190,7 +194,7 @@ def _back(value: Any, encoded: Encoded, find: Find, *, where: str) -> Any:
 def _type_unknown(value: Any, strange: list[type], annotation: Any, *, where: str) -> ResultTypeUnknownError:
     """The error that names the first instance of a class that is not declared."""
     try:
-        Walk(named=True, refused=strange).plain(value)
+        NamedWalk(refused=strange).plain(value)
     except RefusedError as refused:
         path, type_ = _path(refused.path), refused.reason
     return ResultTypeUnknownError(where=where, path=path, type=type_, annotation=type_name(annotation))
@@ -199,7 +203,7 @@ def _type_unknown(value: Any, strange: list[type], annotation: Any, *, where: st
 def _of_bare(plain: Any, value: Any, annotation: Any) -> Any:
     """What a record holds that names no class, as the annotation says; all of it, or UnfitError."""
     built = fitted(value, annotation)
-    walk = Walk(named=False, old=True)
+    walk = OldWalk()
     try:
         lost = left_out(plain, walk.plain(built))
     except (RefusedError, TooDeepError) as error:
@@ -222,20 +226,19 @@ def _has_tags(raw: bytes) -> bool:
     return b"$" in raw and _TAG_BYTES in raw  # one character is looked for fifty times faster, and is mostly not there
 
 
-def _digest(plain: Any, raw: bytes) -> str:
-    has_pairs = b"$" in raw and any(mark in raw for mark in _WITHOUT_ORDER)
-    return digest(_in_order(plain) if has_pairs else plain)
-
-
-def _in_order(plain: Any) -> Any:
+def _in_order(plain: Any, raw: bytes) -> Any:
     """A JSON value in which pairs that have no order of their own have one."""
+    return _sorted(plain) if any(mark in raw for mark in _WITHOUT_ORDER) else plain
+
+
+def _sorted(plain: Any) -> Any:
     if type(plain) is list:
-        return [_in_order(item) for item in plain]
+        return [_sorted(item) for item in plain]
     if type(plain) is not dict:
         return plain
     if plain.get(TAG) == "dict":
-        return {TAG: "dict", VALUE: {key: _in_order(item) for key, item in plain[VALUE].items()}}
-    out = {key: _in_order(item) for key, item in plain.items()}
+        return {TAG: "dict", VALUE: {key: _sorted(item) for key, item in plain[VALUE].items()}}
+    out = {key: _sorted(item) for key, item in plain.items()}
     if plain.get(TAG) in _PAIRS_WITHOUT_ORDER:
         out[VALUE].sort(key=lambda pair: canonical(pair[0]))
     return out

@@ -24,8 +24,6 @@ def fitted(plain: Any, annotation: Any) -> Any:
     """The value as the annotated type. Raises UnfitError."""
     try:
         built = _converter(annotation)(plain)
-    except RecursionError:
-        raise
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UnfitError(reason, type_name(annotation)) from error

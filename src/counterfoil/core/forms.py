@@ -47,6 +47,7 @@ from counterfoil.core.leaves import (
 )
 
 DEPTH_MAX = 200
+_AS_THEY_ARE = frozenset({bool, type(None)})
 
 
 class TooDeepError(Exception):
@@ -54,32 +55,32 @@ class TooDeepError(Exception):
 
 
 class Walk:
-    """One pass over a value, which gives it as a JSON value. Raises RefusedError or TooDeepError."""
+    """One pass over a value, which gives it as a JSON value, bare. Raises RefusedError or TooDeepError."""
 
-    __slots__ = ("_is_old", "_refused", "annotated", "classes", "is_named", "is_unordered")
-
-    def __init__(self, *, named: bool, refused: Collection[type] = (), old: bool = False) -> None:
-        """`named`: for a result. `refused`: classes to stop at. `old`: for a comparison with what 0.1.0 wrote."""
-        self.is_named = named
-        self.annotated = False  # it has met an instance of a class
-        self.is_unordered = False  # it has met a set
-        self.classes: dict[str, type] = {}  # those that it has named
-        self._refused, self._is_old = refused, old
+    is_named, is_old = False, False
+    annotated = False  # it has met an instance of a class
+    is_unordered = False  # it has met a set
+    refused: Collection[type] = ()  # classes to stop at
 
     def plain(self, value: Any, depth: int = 0) -> Any:
         """The value as JSON has it."""
-        scalar = SCALARS.get(type(value))
+        try:
+            scalar = SCALARS.get(type(value))
+        except TypeError as error:
+            raise RefusedError(
+                value, f"its class can't be looked up: {error!r}", "Return a value of another."
+            ) from None
         return scalar(value) if scalar else self._compound(value, depth)
 
     def _compound(self, value: Any, depth: int) -> Any:
         if depth > DEPTH_MAX:
             raise TooDeepError
         kind = type(value)
-        if kind is dict:
-            return self._object(value, depth + 1)
-        if kind is list:
-            return self.items(value, depth + 1)
         try:
+            if kind is dict:
+                return self._object(value, depth + 1)
+            if kind is list:
+                return self.items(value, depth + 1)
             if kind in LEAVES:
                 return LEAVES[kind](value)
             write = _WRITERS.get(kind)
@@ -96,7 +97,7 @@ class Walk:
         try:
             for item in value:
                 kind = type(item)
-                if kind is str and item.isascii():
+                if (kind is str and item.isascii()) or kind in _AS_THEY_ARE:
                     out.append(item)
                 else:
                     scalar = SCALARS.get(kind)
@@ -115,7 +116,7 @@ class Walk:
                 if type(key) is not str or not (key.isascii() or is_good(key)):
                     break
                 kind = type(item)
-                if kind is str and item.isascii():
+                if (kind is str and item.isascii()) or kind in _AS_THEY_ARE:
                     out[key] = item
                 else:
                     scalar = SCALARS.get(kind)
@@ -141,7 +142,7 @@ class Walk:
 
     def _instance(self, value: Any, depth: int) -> Any:
         class_: Any = type(value)
-        if class_ in self._refused:
+        if class_ in self.refused:
             raise RefusedError(value, registry.name_of(class_), "Declare it.")
         self.annotated = True
         if is_pydantic_secret(value):
@@ -162,10 +163,7 @@ class Walk:
         return self._object(content, depth) if isinstance(content, dict) else self.plain(content, depth)
 
     def _name_of(self, value: Any) -> str:
-        name = registry.name_of(type(value))
-        if self.classes.setdefault(name, type(value)) is not type(value):
-            raise RefusedError(value, f"two classes in it are named {name}", "Give each class its own name.")
-        return name
+        return registry.name_of(type(value))
 
     def _hidden(self, value: Any) -> Any:
         if self.is_named:
@@ -196,7 +194,7 @@ class Walk:
 
         Raises RefusedError when it has neither.
         """
-        if self._is_old:
+        if self.is_old:
             return self.plain(_json_of(value), depth)
         before, self.is_unordered = self.is_unordered, False
         fields = refusal = None
@@ -214,7 +212,29 @@ class Walk:
 
 
 def _json_of(model: Any) -> Any:
-    return model.model_dump(mode="json", by_alias=True, round_trip=True)
+    return model.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
+
+
+class NamedWalk(Walk):
+    """The same for a result: every instance names its class."""
+
+    is_named = True
+
+    def __init__(self, *, refused: Collection[type] = ()) -> None:
+        self.refused = refused
+        self.classes: dict[str, type] = {}  # those that it has named
+
+    def _name_of(self, value: Any) -> str:
+        name = super()._name_of(value)
+        if self.classes.setdefault(name, type(value)) is not type(value):
+            raise RefusedError(value, f"two classes in it are named {name}", "Give each class its own name.")
+        return name
+
+
+class OldWalk(Walk):
+    """The same as release 0.1.0 did it, for a comparison with its records."""
+
+    is_old = True
 
 
 def _why_not(class_: type) -> tuple[str, str]:
@@ -232,7 +252,12 @@ def _list_as(tag: str) -> "Writer":
 
 
 def _pairs_as(tag: str) -> "Writer":
-    return lambda walk, value, depth: {TAG: tag, VALUE: walk.pairs(value.items(), depth)}
+    def write(walk: Walk, value: Any, depth: int) -> Any:
+        if vars(value):
+            raise RefusedError(value, "it has attributes of its own", "Return it without them, or a dict.")
+        return {TAG: tag, VALUE: walk.pairs(value.items(), depth)}
+
+    return write
 
 
 def _set_as(tag: str) -> "Writer":

@@ -49,9 +49,16 @@ class Kind(Protocol):
         ...
 
 
-@lru_cache(maxsize=4096)
 def kind_of(class_: Any) -> Kind | None:
     """The kind of a class; None if its instances can't be recorded. An Enum is a case of its own."""
+    try:
+        return _kind_of(class_)
+    except TypeError:  # a class that can't be hashed
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(class_: Any) -> Kind | None:
     if _is_below(class_, "pydantic.main", "BaseModel"):
         return _Model()
     if issubclass(class_, msgspec.Struct):
@@ -129,7 +136,7 @@ class _Model:
     """pydantic models, with their extra fields, private attributes and the names of the fields that were given."""
 
     def take(self, value: Any) -> Parts:
-        held = {name: part for name, part in vars(value).items() if not name.startswith("__pydantic_")}
+        held = {name: part for name, part in _state(value).items() if not name.startswith("__pydantic_")}
         names = type(value).model_fields
         taken = _taken(value, names, held, read=held.__getitem__)
         extra, private = value.__pydantic_extra__ or {}, value.__pydantic_private__ or {}
@@ -146,7 +153,9 @@ class _Model:
             extra = {}
         given = parts.more.get(GIVEN, [*parts.content, *(extra or ())])
         built = object.__new__(class_)
-        object.__setattr__(built, "__dict__", fields | _others(class_, parts))
+        object.__setattr__(built, "__dict__", fields)
+        for name, value in _others(class_, parts).items():
+            object.__setattr__(built, name, value)
         object.__setattr__(built, "__pydantic_fields_set__", {str(name) for name in given})
         for name, group in (("__pydantic_extra__", extra), ("__pydantic_private__", _private(class_, parts))):
             if group is not None or not class_.__pydantic_root_model__:  # a root model has None on its class
