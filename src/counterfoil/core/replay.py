@@ -195,7 +195,7 @@ def _decide(step: StepState) -> Decision:
         return Wait(step.due)
     return Execute(
         try_number=step.try_number + 1,
-        first_time=step.first_time,
+        first_time=None if step.status is StepStatus.CANCELLED else step.first_time,
         tries_before=step.tries_before,
         unknown_tries=step.unknown_tries,
         due=step.due if step.status is StepStatus.RETRYING else None,

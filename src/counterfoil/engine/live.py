@@ -5,6 +5,7 @@ the reads that came before it are on disk, and a model call never before its own
 """
 
 import asyncio
+import functools
 import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -105,9 +106,12 @@ class Live:
             with self._ending:
                 outcome = await self._try(bound, operation, number=number, is_cut=is_cut)
                 if type(outcome) is Failed:
-                    tried = number - decision.tries_before
-                    due = retry.next_try(policy, outcome.error, tried=tried, first=first, now=self._system.now())
-                    due = None if is_cut() else due
+                    after = functools.partial(
+                        retry.next_try, policy, outcome.error, tried=number - decision.tries_before, first=first
+                    )
+                    due = None if is_cut() else after(now=self._system.now())
+                    if outcome.running is not None and await self._outlast(operation, outcome, due, number=number):
+                        due = after(now=self._system.now())
                     outcome = await self._record_failure(operation, outcome, due=due, number=number)
             if is_cut():  # the function swallowed it; on a replay nothing would
                 raise asyncio.CancelledError
@@ -243,17 +247,22 @@ class Live:
 
     # --- failures ---
 
+    async def _outlast(self, operation: Operation, failed: Failed, due: Instant | None, *, number: int) -> bool:
+        """A function runs past its time. If another try is to be made, wait until it has ended: two could do it twice.
+
+        Returns whether it was waited for.
+        """
+        self._recorder.note(StepTimedOut(duration=failed.duration), step=operation.key, try_number=number)
+        if due is None or failed.running is None:
+            return False
+        await self.flush()
+        await asyncio.wait({failed.running})
+        return True
+
     async def _record_failure(self, operation: Operation, failed: Failed, *, due: Instant | None, number: int) -> Any:
         """Record a failed try. Returns it as it was recorded: what will be raised if no other try is due."""
-        if failed.running is not None:
-            self._recorder.note(StepTimedOut(duration=failed.duration), step=operation.key, try_number=number)
         if due is None:
             return await self._record_final(operation, failed, number=number)
-        if failed.running is not None:
-            await self.flush()
-            waited = self._system.now()
-            await asyncio.wait({failed.running})  # two at a time could do it twice
-            due += self._system.now() - waited
         body = RetrySet(due=due, error=failure.to_record(failed.error, known_modules()), duration=failed.duration)
         self._recorder.note(body, step=operation.key, try_number=number)
         self._careful = False
