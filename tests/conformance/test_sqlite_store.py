@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from counterfoil.artifacts import digest_of
-from counterfoil.errors import NotAStoreError, StoreNewerError, StoreUnavailableError
+from counterfoil.errors import JournalDamagedError, NotAStoreError, StoreNewerError, StoreUnavailableError
 from counterfoil.store import Query, Timer
 from counterfoil.stores import migrate
 from counterfoil.stores.sqlite import SqliteStore
@@ -192,3 +192,24 @@ async def test_a_damaged_file_is_a_typed_error(path, file):
     async with opened(path) as store:
         assert type(await tried(store.inbox(RUN))) is StoreUnavailableError
         assert type(await tried(store.send(message()))) is StoreUnavailableError
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("status", "gone"),
+        ("tags", "{"),
+        ("tags", 5),
+        ("reason", b"x"),
+        ("last_seq", b""),
+        ("head", "ab" * 32),
+        ("created", "soon"),
+        ("updated", 1.5),
+    ],
+)
+async def test_a_run_whose_row_holds_what_we_never_write_is_a_typed_error(path, file, column, value):
+    file.execute(f"UPDATE runs SET {column} = ? WHERE key = ?", (value, RUN))
+    async with opened(path) as store:
+        assert type(await tried(store.head(RUN))) is JournalDamagedError
+        assert type(await tried(store.heads(Query()))) is JournalDamagedError
+        assert (await store.head(OTHER)).run == OTHER

@@ -157,6 +157,18 @@ def test_a_failure_that_cannot_tell_its_status_is_final():
     assert next_try(DEFAULT, Mute(), tried=1, first=0, now=0) is None
 
 
+class Closed(Exception):  # noqa: N818
+    """It raises whatever it is asked, even for its class."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise RuntimeError(name)
+
+
+@pytest.mark.parametrize(("kind", "args"), [(Closed, ()), (OSError, ([errno.ENETDOWN], "no number"))])
+def test_a_failure_that_can_not_be_asked_is_final(kind, args):
+    assert next_try(DEFAULT, kind(*args), tried=1, first=0, now=0) is None
+
+
 def test_a_final_failure_has_no_next_try():
     assert next_try(DEFAULT, ValueError(), tried=1, first=0, now=0) is None
 

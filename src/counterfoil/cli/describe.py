@@ -1,5 +1,7 @@
 """Events in words: one line each, for whoever watches a run."""
 
+from datetime import UTC, datetime
+
 from counterfoil.core.clock import SECOND, Instant, as_datetime
 from counterfoil.core.events import (
     ArtifactStored,
@@ -26,12 +28,20 @@ from counterfoil.engine.queries import OUTCOMES
 
 def moment(instant: Instant) -> str:
     """An instant for a person, in UTC."""
-    return as_datetime(instant).strftime("%Y-%m-%d %H:%M:%SZ")
+    return _as_told(instant).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def moment_exactly(instant: Instant) -> str:
     """An instant for a program: ISO 8601, UTC, with microseconds."""
-    return as_datetime(instant).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _as_told(instant).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _as_told(instant: Instant) -> datetime:
+    """The instant, or the nearest one that has a date: a wait may end beyond the year 9999."""
+    try:
+        return as_datetime(instant)
+    except OverflowError:
+        return (datetime.max if instant > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 def span(microseconds: int | None) -> str:

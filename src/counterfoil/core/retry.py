@@ -89,11 +89,13 @@ def is_transient(error: BaseException) -> bool:
     status = http_status(error)
     if status is not None:
         return status in TRANSIENT_STATUSES or status in SERVER_ERRORS
-    if isinstance(error, ConnectionError | TimeoutError):
+    own = type(error)  # asked for its class, a foreign exception may raise
+    if issubclass(own, ConnectionError | TimeoutError):
         return True
-    if isinstance(error, OSError) and error.errno in _UNREACHABLE:
+    number = _part(error, "errno")
+    if issubclass(own, OSError) and isinstance(number, int) and number in _UNREACHABLE:
         return True
-    names = [kind.__name__ for kind in type(error).__mro__]
+    names = [kind.__name__ for kind in own.__mro__]
     return next((name in _TRANSIENT_NAMES for name in names if name in _TRANSIENT_NAMES | _FINAL_NAMES), False)
 
 

@@ -65,8 +65,9 @@ def _settle(work: Callable[[], T], loop: asyncio.AbstractEventLoop, done: "async
 
 
 def _raisable(error: BaseException) -> BaseException:
-    """StopIteration can't be put into a future."""
-    return RuntimeError("the step raised StopIteration") if isinstance(error, StopIteration) else error
+    """StopIteration can't be put into a future. By its true class: asked for it, a foreign exception may raise."""
+    is_stop = issubclass(type(error), StopIteration)
+    return RuntimeError("the step raised StopIteration") if is_stop else error
 
 
 def _tell(loop: asyncio.AbstractEventLoop, done: "asyncio.Future[Any]", settle: Callable[[], None]) -> None:

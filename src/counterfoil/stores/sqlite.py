@@ -74,8 +74,6 @@ SELECT r.key, e.seq, CAST(e.envelope AS BLOB), CAST(e.commitment AS BLOB), CAST(
 _INSERT_EVENT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _MOVE_HEAD = "UPDATE runs SET last_seq = ?, head_id = ?, head = ? WHERE id = ? AND epoch = ? AND last_seq = ?"
 
-_tags = msgspec.json.Decoder(dict[str, str]).decode
-
 
 class _Acknowledgement(asyncio.Future[Any]):
     """Done when a write is on disk. A cancelled waiter learns of it after that, and can't cancel the write."""
@@ -511,15 +509,13 @@ def _head(db: apsw.Connection, run: str) -> Head | None:
 
 
 def _as_head(row: Any) -> Head:
-    run, number, workflow, status, reason, tags, epoch, owner, seq, hash_, created, updated = row
+    """The head in a row of _HEADS, each part of the type that we write: SQLite keeps anything in any column."""
+    found = dict(zip(Head.__struct_fields__, row, strict=True))
     try:
-        known, labels = Status(status), _tags(tags)
-    except (ValueError, msgspec.MsgspecError) as error:
+        return msgspec.convert(found | {"tags": msgspec.json.decode(found["tags"])}, Head, builtin_types=(bytes,))
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
+        run, seq = str(found["run"]), found["seq"] if isinstance(found["seq"], int) else 0
         raise JournalDamagedError(run=run, seq=seq, problem=f"its run's row can't be read: {error}") from error
-    return Head(
-        run=run, number=number, workflow=workflow, status=known, reason=reason, tags=labels, epoch=epoch,
-        owner=owner, seq=seq, hash=hash_, created=created, updated=updated,
-    )  # fmt: skip
 
 
 _LISTING = """
