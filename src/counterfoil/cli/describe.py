@@ -41,7 +41,7 @@ def _as_told(instant: Instant) -> datetime:
     try:
         return as_datetime(instant)
     except OverflowError:
-        return (datetime.max if instant > 0 else datetime.min).replace(tzinfo=UTC)
+        return datetime.max.replace(tzinfo=UTC) if instant > 0 else datetime.min.replace(tzinfo=UTC)
 
 
 def span(microseconds: int | None) -> str:
