@@ -2,11 +2,13 @@
 
 import dataclasses
 import enum
+import json
 from collections import Counter, OrderedDict, deque
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from ipaddress import ip_address
 from pathlib import PurePosixPath
+from urllib.parse import quote, quote_plus
 from uuid import UUID
 
 import msgspec
@@ -120,6 +122,24 @@ def test_the_result_is_json():
 def test_a_secret_that_was_quoted_once_more_is_replaced(secret, spell):
     quoted = spell("a " + secret)
     assert scrubbed(quoted, secret) == quoted[0] + "a [secret K0]" + quoted[-1]
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=ascii)
+@pytest.mark.parametrize(
+    "spell",
+    [
+        json.dumps,
+        lambda text: json.dumps(json.dumps(text)),
+        lambda text: repr(json.dumps(text)),
+        lambda text: repr(text.encode()),
+        lambda text: f'"{quote(text)}"',
+        lambda text: f'"{quote(text, safe="")}"',
+        lambda text: f'"{quote_plus(text)}"',
+    ],
+    ids=["json", "json in json", "json in a literal", "bytes", "path", "query", "form"],
+)
+def test_a_secret_as_other_text_spells_it_is_replaced(secret, spell):
+    assert scrubbed(spell(secret), secret) == spell("hunter2").replace("hunter2", "[secret K0]")
 
 
 SECRET = "hunter2"

@@ -5,8 +5,10 @@ decoded record, so it sees the replaced text too, live as on replay.
 """
 
 import base64
+import json
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -43,8 +45,7 @@ class Scrubber:
             raise SecretError(name=name, problem=f"is missing or has fewer than {SECRET_CHARACTERS_MIN} characters")
         if (value, f"[secret {name}]") in self._texts:
             return
-        quoted = _quoted(value).decode("utf-8", "surrogatepass")
-        for form in dict.fromkeys((value, repr(value)[1:-1], ascii(value)[1:-1], quoted)):
+        for form in _forms(value):
             self._texts.append((form, f"[secret {name}]"))
             self._needles += [_quoted(form), text_to_hex(form).encode()]
         self._texts.sort(key=lambda pair: -len(pair[0]))  # one may be a part of another
@@ -114,6 +115,19 @@ class Scrubber:
 def _has_base64(encoded: bytes) -> bool:
     """Whether it holds bytes, in which a secret can't be seen from outside."""
     return b"$" in encoded and (b'"bytes"' in encoded or b'"bytearray"' in encoded)
+
+
+def _forms(value: str) -> list[str]:
+    """The value as other text holds it: as it is, in a literal or a URL, and in a literal of that. Mostly one form."""
+    once = _spelled(value)
+    return list(dict.fromkeys([value, *once, *(form for each in once for form in _spelled(each))]))
+
+
+def _spelled(text: str) -> list[str]:
+    as_bytes = text.encode("utf-8", "surrogatepass")
+    literals = (repr(text)[1:-1], ascii(text)[1:-1], repr(as_bytes)[2:-1], json.dumps(text)[1:-1])
+    quoted = _quoted(text).decode("utf-8", "surrogatepass")
+    return list(dict.fromkeys([*literals, quoted, quote(as_bytes), quote(as_bytes, safe=""), quote_plus(as_bytes)]))
 
 
 def _quoted(text: str) -> bytes:
