@@ -43,6 +43,18 @@ async def test_an_unstorable_result_pauses_the_run_by_name_and_is_never_made_aga
     assert MADE == ["made"]
 
 
+@workflow
+async def insistent(ctx: Context) -> object:
+    return await ctx.with_options(retry=Retry(retry_on=(Exception,))).step(makes_an_object)
+
+
+async def test_a_policy_that_tries_again_on_everything_does_not_make_it_again(desk):
+    async with desk.open() as journal:
+        with pytest.raises(RunPausedError, match="result_not_storable"):
+            await journal.run(insistent, id="r")
+    assert MADE == ["made"]
+
+
 async def test_code_that_catches_it_goes_on_the_same_live_and_on_replay(desk):
     async with desk.open() as journal:
         assert await journal.run(guarded, id="r") == "ResultNotStorableError object"

@@ -5,6 +5,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import functools
 import ipaddress
 import math
 import pathlib
@@ -770,3 +771,9 @@ def test_a_secret_shows_its_name_only():
 )
 def test_a_type_is_named_in_words(annotation, words):
     assert words in codec.type_name(annotation)
+
+
+def test_an_input_nested_too_deep_to_be_compared_is_refused_by_name():
+    value = functools.reduce(lambda inner, _: {1: inner}, range(190), 1)
+    with pytest.raises(NotStorableError, match="nested too deep to be compared"):
+        codec.digest_of(codec.encode(value, where="it"))

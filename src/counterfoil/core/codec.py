@@ -148,17 +148,17 @@ def decode_argument(raw: bytes, annotation: Any, *, where: str) -> Any:
 
 
 def input_digest(raw: bytes) -> str:
-    """The digest that decides whether two inputs are the same: over the canonical bytes of the written form."""
-    plain = _decode(raw)
-    return digest(plain if b"$" not in raw else _in_order(plain, raw))
+    """The digest that decides whether two inputs are the same: over the canonical bytes of the written form.
+
+    Raises NotStorableError for one that is nested too deep.
+    """
+    return _digest(_decode(raw), raw)
 
 
 def digest_of(encoded: Encoded) -> str:
     """The same digest of what was just encoded: nothing has to be read again."""
     raw, plain = encoded.raw, encoded.plain
-    if plain is None:
-        return input_digest(raw)
-    return digest(plain if b"$" not in raw else _in_order(plain, raw))
+    return input_digest(raw) if plain is None else _digest(plain, raw)
 
 
 def _refuse(value: Any, error: Exception, where: str) -> NoReturn:
@@ -224,6 +224,14 @@ def _unreadable(error: Exception, where: str) -> NotReadableError:
 
 def _has_tags(raw: bytes) -> bool:
     return b"$" in raw and _TAG_BYTES in raw  # one character is looked for fifty times faster, and is mostly not there
+
+
+def _digest(plain: Any, raw: bytes) -> str:
+    try:
+        return digest(plain if b"$" not in raw else _in_order(plain, raw))
+    except RecursionError:  # a dictionary whose keys are no text is written three levels deep
+        reason, fix = "it is nested too deep to be compared", "Give a flat value."
+        raise NotStorableError(where="an input", path="$", type="JSON", reason=reason, fix=fix) from None
 
 
 def _in_order(plain: Any, raw: bytes) -> Any:

@@ -13,6 +13,7 @@ import msgspec
 
 from counterfoil.core.clock import Instant, after
 from counterfoil.core.patience import stated_seconds
+from counterfoil.errors import ResultNotStorableError
 
 TRANSIENT_STATUSES = frozenset({408, 409, 429})
 SERVER_ERRORS = range(500, 600)
@@ -75,7 +76,12 @@ NEVER = Retry(tries=1)
 
 
 def is_worth_another(policy: Retry, error: BaseException) -> bool:
-    """Whether the policy lets this failure be tried again, as far as it is the failure that decides."""
+    """Whether the policy lets this failure be tried again, as far as it is the failure that decides.
+
+    No policy lets a step run again that has run, and whose result could not be kept.
+    """
+    if issubclass(type(error), ResultNotStorableError):
+        return False
     for kind in type(error).__mro__:
         if kind in policy.never_on:
             return False
