@@ -525,3 +525,33 @@ async def test_the_cause_of_a_failed_run_has_its_own_chain(journal):
             await journal.run(fails, id="r")
         error = caught.value.__cause__
         assert [shown(error), shown(error.__cause__)] == [shown(DeclinedError(code=1)), shown(KeyError("inner"))]
+
+
+class HostileError(Exception):
+    """Raises whatever it is asked for."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise RuntimeError(name)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_an_exception_that_answers_nothing_is_a_failure_of_the_step(desk, is_async):
+    async def hostile() -> None:
+        raise HostileError
+
+    def hostile_in_a_thread() -> None:
+        raise HostileError
+
+    @workflow
+    async def catches(ctx: Context) -> str:
+        try:
+            await ctx.step(hostile if is_async else hostile_in_a_thread)
+        except RuntimeError:
+            return "another error"
+        except Exception:  # noqa: BLE001 - itself, or its stand-in
+            return "caught"
+        return "nothing"
+
+    for _ in range(2):
+        async with desk.open() as journal:
+            assert await journal.run(catches, id="r") == "caught"

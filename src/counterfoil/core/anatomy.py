@@ -6,7 +6,7 @@ extension keeps in memory of its own can't be reached, and such a class is refus
 """
 
 from collections.abc import Mapping, Sequence
-from types import MemberDescriptorType
+from types import MemberDescriptorType, TracebackType
 from typing import Any, cast
 
 _HEAP_TYPE = 1 << 9  # of type.__flags__: made by a class statement or by an extension, not part of the interpreter
@@ -18,6 +18,7 @@ _args: Any = BaseException.__dict__["args"]
 _attributes: Any = BaseException.__dict__["__dict__"]
 _cause: Any = BaseException.__dict__["__cause__"]
 _context: Any = BaseException.__dict__["__context__"]
+_traceback: Any = BaseException.__dict__["__traceback__"]
 _is_suppressed: Any = BaseException.__dict__["__suppress_context__"]
 _members: Any = BaseExceptionGroup.__dict__["exceptions"]
 _message: Any = BaseExceptionGroup.__dict__["message"]
@@ -50,6 +51,11 @@ def cause(error: BaseException) -> BaseException | None:
 def context(error: BaseException) -> BaseException | None:
     """The true `__context__`."""
     return cast("BaseException | None", _context.__get__(error))
+
+
+def trace(error: BaseException) -> TracebackType | None:
+    """The true `__traceback__`."""
+    return cast("TracebackType | None", _traceback.__get__(error))
 
 
 def is_suppressed(error: BaseException) -> bool:

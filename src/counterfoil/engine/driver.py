@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from counterfoil import artifacts
-from counterfoil.core import codec, events, failure, integrity
+from counterfoil.core import anatomy, codec, events, failure, integrity
 from counterfoil.core.events import (
     AttemptStarted,
     LateReport,
@@ -271,7 +271,7 @@ class Driver:
     async def _record_end(self, recorder: Recorder, error: Exception) -> Any:
         body = recorder.note(RunFailed(error=failure.to_record(error, known_modules())))
         await recorder.flush(release=True)
-        raise failed_error(self._head.run, body) from failure.readable(body.error).with_traceback(error.__traceback__)
+        raise failed_error(self._head.run, body) from failure.readable(body.error).with_traceback(anatomy.trace(error))
 
     async def _pause(self, recorder: Recorder, verdict: Verdict) -> Any:
         body = recorder.note(

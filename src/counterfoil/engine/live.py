@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from counterfoil.core import codec, failure, retry
+from counterfoil.core import anatomy, codec, failure, retry
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import (
     ArtifactStored,
@@ -273,7 +273,7 @@ class Live:
         body = StepFailed(error=failure.to_record(failed.error, known_modules()), duration=failed.duration)
         noted = self._recorder.note(body, step=operation.key, try_number=number)
         await self._outcome_written(operation)
-        return Failed(self.rebuilt(noted.error), failed.duration, trace=failed.error.__traceback__)
+        return Failed(self.rebuilt(noted.error), failed.duration, trace=anatomy.trace(failed.error))
 
     async def _give_up(self, branch: Branch, operation: Operation, decision: Execute) -> None:
         """The time that retry= allows was over before this try: the process may have been gone meanwhile."""
