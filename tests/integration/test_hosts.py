@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 
 import httpx
 import pytest
@@ -128,3 +129,22 @@ if hasattr(asyncio, "eager_task_factory"):  # from Python 3.12 on
                 assert await journal.run(greet, "ada") == "hello ada"
         finally:
             loop.set_task_factory(None)
+
+
+@pytest.mark.anyio
+async def test_a_task_of_a_foreign_factory_that_is_cancelled_before_it_begins_leaves_no_coroutine_unawaited():
+    @workflow
+    async def cancels(ctx: Context) -> str:
+        task = asyncio.create_task(ctx.step(hello, "never"))
+        task.cancel()
+        (ended,) = await asyncio.gather(task, return_exceptions=True)
+        return type(ended).__name__
+
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(lambda loop, coroutine, **options: asyncio.Task(coroutine, loop=loop, **options))
+    try:
+        async with counterfoil.open("memory://") as journal:
+            assert await journal.run(cancels) == "CancelledError"
+    finally:
+        loop.set_task_factory(None)
+    gc.collect()  # a warning would be an error

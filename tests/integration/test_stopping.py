@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import threading
 from collections.abc import Awaitable
@@ -352,3 +353,19 @@ async def test_a_body_that_swallows_its_cancellation_is_left_when_the_journal_cl
         await run
     async with desk.open() as journal:
         assert (await journal.get("r")).state == Status.SUSPENDED
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_journal_that_closes_before_a_body_has_begun_leaves_no_coroutine_unawaited(desk, calls, turns):
+    @workflow
+    async def short(ctx: Context) -> object:
+        return await ctx.step(calls.function("short", 1))
+
+    async with desk.open() as journal:
+        running = asyncio.create_task(journal.run(short, id="r"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    await asyncio.gather(running, return_exceptions=True)
+    gc.collect()  # a warning would be an error
+    async with desk.open() as journal:
+        assert await journal.run(short, id="r") == 1

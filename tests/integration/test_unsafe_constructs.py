@@ -1,11 +1,13 @@
 """What hangs on real time is refused where it is first used, by a message that names the safe construct (FC-16)."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from counterfoil import Context, RunPausedError, workflow
+from counterfoil.engine import turns
 from counterfoil.errors import UnsafeConstructError
 
 pytestmark = pytest.mark.anyio
@@ -38,6 +40,28 @@ async def timeout(ctx: Context) -> None:
 async def timeout_around_branches(ctx: Context) -> None:
     async with asyncio.timeout(1):
         await asyncio.gather(ctx.step(work), ctx.step(work))
+
+
+async def timeout_of_a_wait_for_another_branch(ctx: Context) -> None:
+    is_over = asyncio.Event()
+
+    async def waits() -> None:
+        async with asyncio.timeout(1):
+            await is_over.wait()
+
+    async def works() -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await ctx.step(work)
+        is_over.set()
+
+    await asyncio.gather(waits(), works())
+
+
+async def timeout_that_is_due(ctx: Context) -> None:
+    async with asyncio.timeout(0.001):
+        time.sleep(0.002)  # noqa: ASYNC251 - the loop has had no turn in which to cancel anything
+        await ctx.step(work)
 
 
 async def wait_for(ctx: Context) -> None:
@@ -79,6 +103,8 @@ UNSAFE: dict[Callable[[Context], Awaitable[None]], str] = {
     sleep_in_a_branch: "asyncio.sleep",
     timeout: "asyncio.timeout",
     timeout_around_branches: "asyncio.timeout",
+    timeout_of_a_wait_for_another_branch: "asyncio.timeout",
+    timeout_that_is_due: "asyncio.timeout",
     shield: "asyncio.shield",
     first_completed: "asyncio.wait(FIRST_COMPLETED)",
     first_exception: "asyncio.wait(FIRST_EXCEPTION)",
@@ -164,6 +190,21 @@ async def test_a_call_under_way_in_another_branch_is_recorded_before_the_run_pau
     gate.free.set()
     with pytest.raises(RunPausedError, match=r"asyncio\.sleep"):
         await running
+    assert types_of(await journal.events("r"))[2:] == ["step_intended", "step_succeeded", "run_paused"]
+
+
+async def test_a_branch_that_asks_again_and_again_for_an_outcome_is_refused(journal, monkeypatch, types_of):
+    monkeypatch.setattr(turns, "POLLING_TURNS", 100)
+
+    @workflow
+    async def polls(ctx: Context) -> int:
+        task = asyncio.create_task(ctx.step(work))
+        while not task.done():  # noqa: ASYNC110 - the case under test
+            await asyncio.sleep(0)
+        return task.result()
+
+    with pytest.raises(RunPausedError, match=r"asyncio\.sleep\(0\) in a loop"):
+        await journal.run(polls, id="r")
     assert types_of(await journal.events("r"))[2:] == ["step_intended", "step_succeeded", "run_paused"]
 
 

@@ -129,6 +129,28 @@ async def failing_gather(steps: Steps) -> object:
     return await steps.do("after", [type(each).__name__ for each in ended])
 
 
+async def chained_futures(steps: Steps) -> object:
+    """Each answer reaches the other branch over eight futures, each of which takes a turn of the loop."""
+    futures = [asyncio.get_running_loop().create_future() for _ in range(3)]
+    seen: list[str] = []
+
+    async def one(number: int) -> None:
+        futures[number].set_result(await steps.do("a", number))
+
+    async def other(number: int) -> None:
+        seen.append(await chained(futures[number], 8))
+        await steps.do("b", seen)
+
+    await asyncio.gather(*map(one, range(3)), *map(other, range(3)))
+    return [await steps.do("join", seen), *seen]
+
+
+def chained(future: asyncio.Future[str], count: int) -> asyncio.Future[str]:
+    following = asyncio.get_running_loop().create_future()
+    future.add_done_callback(lambda done: following.set_result(done.result()))
+    return chained(following, count - 1) if count else following
+
+
 async def first_completed(steps: Steps) -> object:
     before = await steps.do("before", 0)
     tasks = [asyncio.create_task(steps.do("a", before)) for _ in range(3)]
@@ -171,6 +193,7 @@ PROGRAMS: dict[Program, tuple[int, Callable[[Any], bool]]] = {
     pool: (96, is_all_of(6)),
     semaphore: (144, is_in_order),
     counter_in_a_lock: (108, is_counted),
+    chained_futures: (96, is_all_of(3)),
     failing_group: (76, is_cut),
     failing_gather: (76, is_left),
 }

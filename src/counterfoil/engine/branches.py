@@ -8,7 +8,7 @@ for something that has not happened yet. What a task waits for can be seen only 
 import asyncio
 import itertools
 import zlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextvars import Context, ContextVar
 from typing import Any
 
@@ -21,6 +21,9 @@ from counterfoil.errors import Halted, UnsafeConstructError
 REST_TURNS = 3
 """Turns of a busy loop without anything of the run going on, until it counts as quiet: the way from a task's end over a
 gather or a TaskGroup to the task that waits for it takes two."""
+
+ON_ITS_WAY_TURNS = 1000
+"""So many turns a callback of the run is waited for at most: a longer chain of them is one without end."""
 
 
 class Branch:
@@ -45,7 +48,7 @@ class Branch:
         self.ordinal = self.children = 0
         self.under_way: str | None = None  # the call that it is inside of
         self.operation: Operation | None = None  # its last one
-        self.limits: list[asyncio.TimerHandle] = []  # timers that will cancel its task
+        self.limits: list[tuple[asyncio.TimerHandle, unsafe.Callback]] = []  # timers that will cancel its task
         self.cancel_is_own = False  # the last request to cancel it came from the run's own code
         self.sealed_calls = 0
 
@@ -67,7 +70,7 @@ class Branch:
         branch: Branch | None = self
         while branch is not None:
             if branch.limits:
-                branch.limits = [timer for timer in branch.limits if _is_set(timer)]
+                branch.limits = [limit for limit in branch.limits if _is_set(*limit)]
                 if branch.limits:
                     return True
             branch = branch.parent
@@ -146,6 +149,7 @@ class Branches:
             return await coroutine
 
         task = create(known())
+        task.add_done_callback(lambda _: coroutine.close())  # it may have been cancelled before it began
         self._enter(child, task)
         return task
 
@@ -206,13 +210,27 @@ class Branches:
         """One look per turn of the loop: whether everything is at rest, and nothing is on its way to anybody.
 
         That is so when the loop has nothing else to do. Where it has, for other runs, or can't be asked, turns are
-        counted.
+        counted, and what it has to do for this run is waited for.
         """
         self._look()
         self._turns_at_rest = 0 if self._moving else self._turns_at_rest + 1
-        is_idle = not self._moving and not getattr(asyncio.get_running_loop(), "_ready", True)
-        self.is_settled = is_idle or self._turns_at_rest >= REST_TURNS + self._hops - 1
+        ready: Collection[asyncio.Handle] | None = getattr(asyncio.get_running_loop(), "_ready", None)
+        is_idle = not self._moving and ready is not None and not ready
+        is_rest = self._turns_at_rest >= REST_TURNS + self._hops - 1
+        self.is_settled = is_idle or (is_rest and not self._is_on_its_way(ready or ()))
         return self.is_settled
+
+    def _is_on_its_way(self, ready: Collection[asyncio.Handle]) -> bool:
+        """Whether the loop will call something of this run's code: futures may lead to each other over many turns."""
+        if self._turns_at_rest > ON_ITS_WAY_TURNS:
+            return False
+        contexts = [handle._context for handle in list(ready)]  # type: ignore[attr-defined] # noqa: SLF001 - not told elsewhere
+        return any(each.get(current_branches) is self and each.get(current_step) is None for each in contexts)
+
+    def refuse_polling(self) -> None:
+        """A branch goes on and on without waiting for anything, so that no outcome can be handed over: refuse that."""
+        places = [unsafe.place_of(branch.task) for branch in self._moving if branch.task]
+        self._stop(unsafe.refusal("asyncio.sleep(0) in a loop", next(filter(None, places), "?")))
 
     def wake(self, branch: Branch) -> None:
         """An outcome is handed to this branch, inside its call."""
@@ -248,8 +266,8 @@ class Branches:
                 continue
             self._moving.discard(branch)
             self._hops = max(self._hops, _hops(waited))
-            construct = unsafe.waiting(task)
-            if construct:
+            construct = "asyncio.timeout" if branch.has_limit() else unsafe.waiting(task)
+            if construct and not self.is_alone:
                 self._stop(unsafe.refusal(construct, unsafe.place_of(task) or "?"))
             waited.add_done_callback(lambda _, branch=branch: self._happened(branch))
 
@@ -291,8 +309,8 @@ def _hops(waited: "asyncio.Future[Any]") -> int:
     return 1 + max((_hops(child) for child in inner if hasattr(child, "_children")), default=0) if inner else 1
 
 
-def _is_set(timer: asyncio.TimerHandle) -> bool:
-    return not timer.cancelled() and timer.when() > asyncio.get_running_loop().time()
+def _is_set(timer: asyncio.TimerHandle, callback: unsafe.Callback) -> bool:
+    return not timer.cancelled() and not unsafe.has_fired(callback)
 
 
 async def forever() -> None:

@@ -203,7 +203,7 @@ class Driver:
         variables.run(current_step.set, None)
         variables.run(current_branches.set, attempt.branches)
         with watched():
-            task = attempt.begin(_contained(self._workflow.function(context, **arguments)), variables)
+            task = attempt.begin(_contained(lambda: self._workflow.function(context, **arguments)), variables)
             if self._stop_asked:
                 attempt.ending.stop(self._stop_asked)
             await asyncio.wait({task, attempt.ending.abandoned}, return_when=asyncio.FIRST_COMPLETED)
@@ -344,10 +344,10 @@ def _way_out(error: BaseException) -> str:
     return f"the workflow's code was left by {type(error).__name__}"
 
 
-async def _contained(body: Coroutine[Any, Any, Any]) -> _Ended:
+async def _contained(make: Callable[[], Coroutine[Any, Any, Any]]) -> _Ended:
     """How the body ends. A `sys.exit()` in it ends the body, not the event loop with all other runs."""
     try:
-        return _Ended(await body, None)
+        return _Ended(await make(), None)
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # noqa: BLE001 - the driver decides what each kind means

@@ -74,7 +74,7 @@ class _Watch:
             when += FAR_SECONDS
         timer = self._call_at(when, callback, *args, **options)
         if unsafe.is_limit(callback):
-            branch.limits.append(timer)
+            branch.limits.append((timer, callback))
         return timer
 
     def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, **options: Any) -> asyncio.TimerHandle:

@@ -14,6 +14,9 @@ from counterfoil.core.replay import Consumed, Cursor, Decision, Mismatch
 from counterfoil.engine.branches import Branch, Branches
 from counterfoil.engine.ending import Ending
 
+POLLING_TURNS = 1_000_000
+"""So many turns an outcome waits while a branch goes on without waiting for anything; then that is polling."""
+
 
 class Turns:
     """Who is handed what next. `differs` is called when the code does not fit the record."""
@@ -24,6 +27,7 @@ class Turns:
         self._noted: OrderedDict[str, None] = OrderedDict()  # outcomes of this attempt, in the order of the journal
         self._is_consumed = False
         self._is_looking = False
+        self._turns_held_up = 0  # since an outcome could have been handed over
 
     def watch(self, branches: Branches) -> None:
         """Hand over to these branches."""
@@ -91,6 +95,15 @@ class Turns:
             self._is_looking = False
         else:
             asyncio.get_running_loop().call_soon(self._look)
+            self._count_turn()
+
+    def _count_turn(self) -> None:
+        """While a branch polls no outcome can be handed over, and it may poll for just that outcome."""
+        is_due = self._noted or self._branches.leaving or (self._waiting and not self._is_consumed)
+        self._turns_held_up = self._turns_held_up + 1 if is_due and not self._branches.is_settled else 0
+        if self._turns_held_up > POLLING_TURNS:
+            self._turns_held_up = 0
+            self._branches.refuse_polling()
 
     def _hand_over(self) -> bool:
         """Hand the next outcome over. Whether anything was."""

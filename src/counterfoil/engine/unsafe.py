@@ -15,6 +15,8 @@ from typing import Any
 
 from counterfoil.errors import UnsafeConstructError
 
+Callback = Callable[..., Any]
+
 _TASKS_FILE = tasks.__file__
 _LIBRARY_FOLDER = _TASKS_FILE.removesuffix("tasks.py")
 _OWN_FOLDER = __file__.removesuffix("unsafe.py")
@@ -33,6 +35,7 @@ _FIXES = {
     "asyncio.shield": "Await the call itself; one that was begun is recorded also if its branch is cancelled.",
     "asyncio.to_thread": "Use ctx.step with the plain function itself: it runs in a thread, and is recorded.",
     "asyncio.sleep": "Use ctx.sleep, which is recorded and survives the process; asyncio.sleep(0) is fine.",
+    "asyncio.sleep(0) in a loop": "Await the task, the future or an asyncio.Event; don't ask again and again.",
 }
 _CREATORS = {
     "wait_for": "asyncio.wait_for",
@@ -86,15 +89,21 @@ def _waiting_in(name: str, coroutine: Any) -> str | None:
     return "asyncio.wait(timeout=...)" if given.get("timeout") is not None else None
 
 
-def is_sleep(callback: Callable[..., Any]) -> bool:
+def is_sleep(callback: Callback) -> bool:
     """Whether a timer is set by asyncio.sleep."""
     return callback is futures._set_result_unless_cancelled  # type: ignore[attr-defined] # noqa: SLF001 - how sleep is known
 
 
-def is_limit(callback: Callable[..., Any]) -> bool:
+def is_limit(callback: Callback) -> bool:
     """Whether a timer is set to cancel the task that set it: asyncio.timeout, or anyio's scopes."""
     owner = type(getattr(callback, "__self__", None))
     return owner is asyncio.Timeout or owner.__qualname__ == "CancelScope"
+
+
+def has_fired(callback: Callback) -> bool:
+    """Whether such a limit has cancelled its task. Being due is not enough: its turn may be yet to come."""
+    owner: Any = getattr(callback, "__self__", None)
+    return bool(owner.expired() if isinstance(owner, asyncio.Timeout) else getattr(owner, "cancel_called", True))
 
 
 def place_here() -> str | None:
