@@ -150,6 +150,15 @@ async def test_a_chain_that_was_made_anew_is_refused_where_it_says_what_nobody_k
     assert not was_run()
 
 
+async def test_a_chain_made_anew_that_no_owner_could_have_written_is_damaged(records, url):
+    with_a_step = records[1].envelope.replace(b'"attempt":1', b'"attempt":1,"step":"0"')
+    written(chained(changed(records, 1, envelope=with_a_step)))
+    async with counterfoil.open(url) as journal:
+        with pytest.raises(CounterfoilError) as caught:
+            await journal.resume("r")
+    assert (caught.value.code, int(exit_of(caught.value))) == ("journal_damaged", 9)
+
+
 TAGS = [b'{"$":"pickle","v":"gASVAAAA"}', b'{"$":"object","v":{"type":"os:system","args":["touch was_run"]}}']
 
 

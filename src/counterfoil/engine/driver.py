@@ -52,6 +52,7 @@ from counterfoil.errors import (
     CallError,
     CounterfoilError,
     DeclarationError,
+    IllegalTransitionError,
     JournalDamagedError,
     NotReadableError,
     ResultNotStorableError,
@@ -361,4 +362,8 @@ async def load(head: Head, records: Sequence[Record], fetch: artifacts.Fetch) ->
     """
     for flaw in integrity.flaws(records, anchors=[integrity.Anchor(head.seq, head.hash)]):
         raise JournalDamagedError(run=head.run, seq=flaw.seq, problem=flaw.problem)
-    return fold(head.run, await artifacts.read_all(records, head.run, fetch))
+    recorded = await artifacts.read_all(records, head.run, fetch)
+    try:
+        return fold(head.run, recorded)
+    except IllegalTransitionError as error:  # no owner wrote that: it was refused before it was written
+        raise JournalDamagedError(run=head.run, seq=recorded[-1].seq, problem=str(error)) from error
