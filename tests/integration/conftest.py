@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.integration.outside import OUTSIDE
 
 import counterfoil
 from counterfoil import Journal
 from counterfoil.core.events import Event, Record, RunStarted, encode, read
 from counterfoil.core.state import fold
+from counterfoil.errors import CounterfoilError
 from counterfoil.store import Append, NewRun, Store
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.stores.sqlite import SqliteStore
@@ -104,6 +106,23 @@ async def crashed_after(records: Sequence[Record], count: int) -> MemoryStore:
     return store
 
 
+async def after_every_crash(workflow: Any, store: MemoryStore, *, is_held: bool = False) -> list[Any]:
+    """What run "r" of this store ends with after a crash at each of its events; an error as its text."""
+    records, ends = await store.read("r"), []
+    for count in range(1, len(records)):
+        left = await crashed_after(records, count)
+        left._artifacts = store._artifacts
+        OUTSIDE.forget()
+        OUTSIDE.open()
+        system = ManualSystem()
+        if is_held:
+            system.hold()
+        async with counterfoil.open(left, system=system) as journal:
+            (end,) = await asyncio.gather(journal.run(workflow, id="r"), return_exceptions=True)
+        ends.append(str(end) if isinstance(end, CounterfoilError) else end)
+    return ends
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
@@ -141,6 +160,17 @@ def recorded() -> Callable[[Sequence[Event]], list[Any]]:
 @pytest.fixture
 def types_of() -> Callable[[Sequence[Event]], list[str]]:
     return types
+
+
+@pytest.fixture
+def crashes() -> Callable[..., Awaitable[list[Any]]]:
+    return after_every_crash
+
+
+@pytest.fixture(autouse=True)
+def own_outside() -> None:
+    """What a test calls is counted anew."""
+    OUTSIDE.forget()
 
 
 @pytest.fixture
