@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 
+import anyio
 import httpx
 import pytest
 from fastapi import FastAPI
@@ -148,3 +149,28 @@ async def test_a_task_of_a_foreign_factory_that_is_cancelled_before_it_begins_le
     finally:
         loop.set_task_factory(None)
     gc.collect()  # a warning would be an error
+
+
+@pytest.mark.anyio
+async def test_a_scope_of_anyio_that_cancels_every_turn_holds_nothing_up_beside_other_work():
+    turns = 0
+
+    async def beside() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    @workflow
+    async def cleans_up(ctx: Context) -> None:
+        async with anyio.create_task_group() as group:
+            for name in ("ada", "bob"):
+                group.start_soon(ctx.step, hello, name)
+            await asyncio.sleep(0)
+            group.cancel_scope.cancel()
+
+    busy = asyncio.create_task(beside())
+    async with counterfoil.open("memory://") as journal:
+        await journal.run(cleans_up)
+    busy.cancel()
+    assert turns < 500

@@ -224,8 +224,16 @@ class Branches:
         """Whether the loop will call something of this run's code: futures may lead to each other over many turns."""
         if self._turns_at_rest > ON_ITS_WAY_TURNS:
             return False
-        contexts = [handle._context for handle in list(ready)]  # type: ignore[attr-defined] # noqa: SLF001 - not told elsewhere
-        return any(each.get(current_branches) is self and each.get(current_step) is None for each in contexts)
+        return any(self._is_of_body(handle) for handle in list(ready))
+
+    def _is_of_body(self, handle: Any) -> bool:
+        """Whether this goes on with the run's own code; not with a call of the context, nor with a step in it."""
+        context, owner = handle._context, getattr(handle._callback, "__self__", None)  # noqa: SLF001 - not told elsewhere
+        if context.get(current_branches) is not self or context.get(current_step) is not None:
+            return False
+        branch = self._of.get(owner) if isinstance(owner, asyncio.Task) else None
+        is_in_call = branch is not None and branch.under_way is not None
+        return not is_in_call and not unsafe.is_limit(handle._callback)  # noqa: SLF001 - a scope of anyio asks every turn
 
     def refuse_polling(self) -> None:
         """A branch goes on and on without waiting for anything, so that no outcome can be handed over: refuse that."""
