@@ -34,8 +34,13 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 @pytest.fixture(autouse=True)
-def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Classes that a test registers and workflows that it declares are forgotten after it."""
-    monkeypatch.setattr(definitions, "_workflows", dict(definitions._workflows))
+def own_registry(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """What a test registers and declares is forgotten after it, and what other test modules declare is unknown to it."""
+    own = {
+        name: declared
+        for name, declared in definitions._workflows.items()
+        if declared.function.__module__ == request.module.__name__
+    }
+    monkeypatch.setattr(definitions, "_workflows", own)
     for name in ("_names", "_types"):
         monkeypatch.setattr(registry, name, dict(vars(registry)[name]))
