@@ -35,7 +35,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """What a test registers and declares is forgotten after it, and what other test modules declare is unknown to it."""
+    """What a test registers and declares is forgotten after it; what other modules declare is unknown to it."""
     own = {
         name: declared
         for name, declared in definitions._workflows.items()
