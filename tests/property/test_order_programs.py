@@ -1,4 +1,4 @@
-"""Eight programs whose state hangs on the order of answers: a crash at any event changes nothing of them (J2, J5).
+"""Nine programs whose state hangs on the order of answers: a crash at any event changes nothing of them (J2, J5).
 
 Correct, deterministic asyncio, without clock or chance. Where each outcome is handed over as it comes, such programs
 meet a false mismatch after many a crash: what is in a shared list, or who has the lock, is not as it was. Here every
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 from tests.property.branching import Outcome, RefusalError, World, drive
@@ -145,6 +146,26 @@ async def chained_futures(steps: Steps) -> object:
     return [await steps.do("join", seen), *seen]
 
 
+async def cancelled_holder(steps: Steps) -> object:
+    """A scope of anyio cancels in every turn; Condition.wait takes that without an end until it has the lock again."""
+    free, kept = asyncio.Condition(), []
+
+    async def waits() -> None:
+        async with free:
+            await free.wait()
+
+    async def holds() -> None:
+        async with free:
+            kept.append(await steps.do("a", 0))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(waits)
+        group.start_soon(holds)
+        await steps.do("before", 0)
+        group.cancel_scope.cancel()
+    return [await steps.do("after", kept), *kept]
+
+
 def chained(future: asyncio.Future[str], count: int) -> asyncio.Future[str]:
     following = asyncio.get_running_loop().create_future()
     future.add_done_callback(lambda done: following.set_result(done.result()))
@@ -181,6 +202,10 @@ def is_cut(result: Any) -> bool:
     return after == f"after({kept})" and kept[-1] == "failed" and len(set(kept)) == len(kept) <= 5
 
 
+def is_held(result: Any) -> bool:
+    return result in (["after([])"], ["after(['a(0)'])", "a(0)"])
+
+
 def is_left(result: Any) -> bool:
     ends = {"str", "CancelledError"}
     return result in {f"after({['RefusalError', one, other]})" for one in ends for other in ends}
@@ -194,6 +219,7 @@ PROGRAMS: dict[Program, tuple[int, Callable[[Any], bool]]] = {
     semaphore: (144, is_in_order),
     counter_in_a_lock: (108, is_counted),
     chained_futures: (96, is_all_of(3)),
+    cancelled_holder: (48, is_held),
     failing_group: (76, is_cut),
     failing_gather: (76, is_left),
 }

@@ -25,6 +25,10 @@ gather or a TaskGroup to the task that waits for it takes two."""
 ON_ITS_WAY_TURNS = 1000
 """So many turns a callback of the run is waited for at most: a longer chain of them is one without end."""
 
+CUTS_MAX = 100
+"""A branch that was asked to end so often outside a call stands still: a scope of anyio asks in every turn, and what it
+waits for (a lock, say, that another branch holds) may take its cancellations without an end."""
+
 
 class Branch:
     """One line of a run's code: its body, or a task that it made."""
@@ -32,6 +36,7 @@ class Branch:
     __slots__ = (
         "cancel_is_own",
         "children",
+        "cuts",
         "limits",
         "operation",
         "ordinal",
@@ -50,7 +55,7 @@ class Branch:
         self.operation: Operation | None = None  # its last one
         self.limits: list[tuple[asyncio.TimerHandle, unsafe.Callback]] = []  # timers that will cancel its task
         self.cancel_is_own = False  # the last request to cancel it came from the run's own code
-        self.sealed_calls = 0
+        self.sealed_calls = self.cuts = 0  # requests to end it since it was last inside a call
 
     def next_key(self) -> str:
         """The key of its next step."""
@@ -195,7 +200,7 @@ class Branches:
 
     def enter_call(self, branch: Branch, what: str) -> None:
         """A call of the context begins in this branch."""
-        branch.under_way, branch.operation = what, None
+        branch.under_way, branch.operation, branch.cuts = what, None, 0
         self._moving.discard(branch)
         self._turns_at_rest = 0
         if self._moving:
@@ -232,8 +237,8 @@ class Branches:
         if context.get(current_branches) is not self or context.get(current_step) is not None:
             return False
         branch = self._of.get(owner) if isinstance(owner, asyncio.Task) else None
-        is_in_call = branch is not None and branch.under_way is not None
-        return not is_in_call and not unsafe.is_limit(handle._callback)  # noqa: SLF001 - a scope of anyio asks every turn
+        is_still = branch is not None and (branch.under_way is not None or branch.cuts > CUTS_MAX)
+        return not is_still and not unsafe.is_limit(handle._callback)  # noqa: SLF001 - a scope of anyio asks every turn
 
     def refuse_polling(self) -> None:
         """A branch goes on and on without waiting for anything, so that no outcome can be handed over: refuse that."""
@@ -255,6 +260,7 @@ class Branches:
         if branch is None or current_step.get() is not None:  # a step's own affair, such as a timeout in it
             return
         is_going_on = not self.is_alone or self._has_just_ended or self.of_current_task() is branch
+        branch.cuts += branch.under_way is None
         branch.cancel_is_own = current_branches.get() is self and is_going_on and not self.is_settled
         if branch.cancel_is_own and branch.under_way is not None:
             self.leaving.setdefault(branch, None)
@@ -269,6 +275,9 @@ class Branches:
             task = branch.task
             if branch.under_way is not None or task is None:  # handed over, and not yet awake
                 continue
+            if branch.cuts > CUTS_MAX:
+                self._moving.discard(branch)
+                continue
             waited = task._fut_waiter  # type: ignore[attr-defined] # noqa: SLF001 - see above
             if waited is None or waited.done():
                 continue
@@ -280,7 +289,7 @@ class Branches:
             waited.add_done_callback(lambda _, branch=branch: self._happened(branch))
 
     def _happened(self, branch: Branch) -> None:
-        if branch.task in self._of and branch.under_way is None:
+        if branch.task in self._of and branch.under_way is None and branch.cuts <= CUTS_MAX:
             self._move(branch)
 
 
