@@ -47,7 +47,7 @@ def on_factory(factory):
     return run
 
 
-@workflow(name="mixed")
+@workflow(name="test_branch_loops.mixed")
 async def mixed(ctx: Context) -> list[object]:
     seen: list[object] = []
 
@@ -89,7 +89,7 @@ async def test_a_run_of_a_loop_with_a_task_factory_goes_on_there_after_a_crash(m
 # --- beside others ---
 
 
-@workflow(name="ordered")
+@workflow(name="test_branch_loops.ordered")
 async def ordered(ctx: Context, name: str) -> list[object]:
     seen: list[object] = []
 
@@ -118,7 +118,7 @@ async def nested_run(name: str) -> list[object]:
 JOURNALS: list[Any] = []
 
 
-@workflow(name="outer")
+@workflow(name="test_branch_loops.outer")
 async def outer(ctx: Context) -> list[object]:
     return await asyncio.gather(*(ctx.step(nested_run, name) for name in ("left", "right")))
 
@@ -134,7 +134,7 @@ async def test_runs_that_steps_start_have_branches_of_their_own(journal):
 # --- many, and in each other ---
 
 
-@workflow(name="many")
+@workflow(name="test_branch_loops.many")
 async def many(ctx: Context) -> int:
     async def one(number: int) -> object:
         return await ctx.step(answer, await ctx.step(answer, number))
@@ -158,7 +158,7 @@ async def test_five_hundred_branches_replay_without_a_call(memory_desk, crashed)
         assert (await journal.run(many, id="r"), OUTSIDE.calls) == (sum(range(500)), {})
 
 
-@workflow(name="tree")
+@workflow(name="test_branch_loops.tree")
 async def tree(ctx: Context) -> list[object]:
     seen: list[object] = []
 
@@ -186,7 +186,7 @@ async def test_branches_that_make_branches(memory_desk, crashes):
     assert ends[-1] == result
 
 
-@workflow(name="deep")
+@workflow(name="test_branch_loops.deep")
 async def deep(ctx: Context) -> list[object]:
     seen: list[object] = []
 
@@ -207,4 +207,4 @@ async def test_gathers_directly_in_each_other_keep_the_order(memory_desk, crashe
         result = await journal.run(deep, id="r")
         ends = await crashes(deep, journal.store)
     assert [end for end in ends if "is paused" in end] == []
-    assert (ends[-1], min(map(str, result[:3]))) == (result, "0")
+    assert (ends[-1], len(result)) == (result, 6)
