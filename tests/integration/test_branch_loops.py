@@ -1,11 +1,13 @@
 """Branches in numbers, in each other, beside other runs, and on loops that make tasks in a way of their own (FC-16)."""
 
 import asyncio
+import importlib.util
 from typing import Any
 
 import pytest
 from tests.integration.outside import OUTSIDE, answer, lasts
 
+import counterfoil
 from counterfoil import Context, workflow
 from counterfoil.core.state import fold
 
@@ -84,6 +86,48 @@ async def test_a_run_of_a_loop_with_a_task_factory_goes_on_there_after_a_crash(m
         ends = await on_factory(crashes(mixed, journal.store))
     assert [end for end in ends if "is paused" in end] == []
     assert ends[-1] == result
+
+
+# --- loops that are not asyncio's ---
+
+
+class CrossedLoop(asyncio.SelectorEventLoop):
+    """One whose `call_at` goes by `call_later`, as that of uvloop does."""
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        return self.call_later(when - self.time(), callback, *args, context=context)
+
+    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        return super().call_at(self.time() + delay, callback, *args, context=context)
+
+
+LOOPS = {"crossed": CrossedLoop} | (
+    {"uvloop": importlib.import_module("uvloop").new_event_loop} if importlib.util.find_spec("uvloop") else {}
+)
+
+
+@workflow(name="test_branch_loops.sleepy")
+async def sleepy(ctx: Context) -> None:
+    await asyncio.gather(ctx.step(answer), asyncio.sleep(0.001))
+
+
+@workflow(name="test_branch_loops.limited")
+async def limited(ctx: Context) -> None:
+    async with asyncio.timeout(1):
+        await ctx.step(answer)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_branches_go_on_and_timers_are_refused_on_a_loop_that_is_not_asyncios(tmp_path, loop):
+    async def main() -> list[object]:
+        async with counterfoil.open(f"sqlite:///{tmp_path / 'runs.db'}") as journal:
+            runs = [journal.run(each, id=each.__name__) for each in (mixed, tree, sleepy, limited)]
+            return await asyncio.gather(*runs, return_exceptions=True)
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        *ended, slept, timed = runner.run(main())
+    assert [each[-1] for each in ended] == ["after", "r with 13"]
+    assert [each.facts["reason"] for each in (slept, timed)] == ["unsafe_construct"] * 2
 
 
 # --- beside others ---
