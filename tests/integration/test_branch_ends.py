@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 def redeclare(function: Any) -> Any:
     """Mended code, under the name that the run has."""
-    return workflow(name="r")(function)
+    return workflow(name="test_branch_ends")(function)
 
 
 async def results(journal) -> list[object]:
@@ -68,7 +68,7 @@ async def fails_until_mended(*beside: str) -> str:
     return "mended"
 
 
-@workflow(name="gathering")
+@workflow(name="test_branch_ends.gathering")
 async def gathering(ctx: Context) -> list[str]:
     return await asyncio.gather(
         ctx.model(lasts, "left"), ctx.step(fails_until_mended, "left", "right"), ctx.step(lasts, "right")
@@ -123,7 +123,7 @@ async def test_a_group_with_a_failure_of_the_workflows_own_fails_the_run(journal
 # --- verdicts beside a call under way ---
 
 
-@workflow(name="careful")
+@workflow(name="test_branch_ends.careful")
 async def careful(ctx: Context) -> list[object]:
     pausing = ctx.with_options(on_unknown="pause")
     return await asyncio.gather(pausing.step(lasts, "careful"), ctx.model(lasts, "beside"))
@@ -190,7 +190,7 @@ async def test_code_with_fewer_branches_than_recorded_is_unfinished(memory_desk,
 # --- a journal that closes ---
 
 
-@workflow(name="twofold")
+@workflow(name="test_branch_ends.twofold")
 async def twofold(ctx: Context) -> list[object]:
     async def both(name: str) -> list[object]:
         return [await ctx.model(lasts, name), await ctx.step(answer, name)]

@@ -30,7 +30,7 @@ async def memory(memory_desk):
 # --- a group with a failing child ---
 
 
-@workflow(name="grouped")
+@workflow(name="test_cancelled_branches.grouped")
 async def grouped(ctx: Context) -> object:
     with contextlib.suppress(ExceptionGroup):
         async with asyncio.TaskGroup() as group:
@@ -58,7 +58,7 @@ async def test_a_replay_cuts_off_what_was_cut_off_and_calls_nothing_again(memory
     assert OUTSIDE.calls == {}  # the last one had all outcomes on record
 
 
-@workflow(name="parent")
+@workflow(name="test_cancelled_branches.parent")
 async def parent(ctx: Context) -> object:
     with contextlib.suppress(ExceptionGroup):
         async with asyncio.TaskGroup() as group:
@@ -89,7 +89,7 @@ async def refuses_beside_a_thread() -> None:
     raise RefusalError("no")
 
 
-@workflow(name="threaded")
+@workflow(name="test_cancelled_branches.threaded")
 async def threaded(ctx: Context) -> object:
     with contextlib.suppress(ExceptionGroup):
         async with asyncio.TaskGroup() as group:
@@ -165,7 +165,7 @@ SWALLOWING = {
 
 
 def cutting(function: Callable[[], Awaitable[str]]):
-    @workflow(name="cutting")
+    @workflow(name="test_cancelled_branches.cutting")
     async def cutting(ctx: Context) -> list[str]:
         seen: list[str] = []
 
@@ -223,7 +223,7 @@ PLACES = [in_a_step, in_a_model_call, in_a_sleep, in_a_lock, in_a_gather]
 
 
 def cancelling(place: Callable[[Context], Awaitable[None]], *, turns: int):
-    @workflow(name="cancelling")
+    @workflow(name="test_cancelled_branches.cancelling")
     async def cancelling(ctx: Context) -> str:
         task = asyncio.create_task(place(ctx))
         for _ in range(turns):
@@ -254,7 +254,7 @@ async def test_the_timer_of_a_cancelled_sleep_is_removed_from_the_store(desk):
         assert fold("r", await journal.events("r")).steps["0/0"].status is StepStatus.CANCELLED
 
 
-@workflow(name="cancels_itself")
+@workflow(name="test_cancelled_branches.cancels_itself")
 async def cancels_itself(ctx: Context) -> list[str]:
     ends = []
     for _ in range(2):
@@ -280,7 +280,7 @@ async def test_a_body_that_cancels_itself_does_so_on_a_replay(memory, crashes):
 
 
 def listing(function: Callable[[str], Awaitable[str]], count: int):
-    @workflow(name="listing")
+    @workflow(name="test_cancelled_branches.listing")
     async def listing(ctx: Context) -> list[str]:
         names, seen = [f"cut {number}" for number in range(count)], []
 
@@ -329,7 +329,7 @@ async def test_how_long_a_cleanup_takes_shows_in_nothing(memory, crashes):
     assert ends[-1] == seen
 
 
-@workflow(name="with_anyio")
+@workflow(name="test_cancelled_branches.with_anyio")
 async def with_anyio(ctx: Context) -> list[str]:
     seen: list[str] = []
 
@@ -358,7 +358,7 @@ async def test_a_scope_of_anyio_may_be_cancelled(memory, crashes):
 TASKS: list[asyncio.Task[object]] = []
 
 
-@workflow(name="exposed")
+@workflow(name="test_cancelled_branches.exposed")
 async def exposed(ctx: Context) -> None:
     async def shown() -> None:
         TASKS.append(asyncio.current_task())
@@ -393,7 +393,7 @@ async def test_a_branch_cancelled_from_outside_pauses_the_run_and_the_others_lan
 # --- what is given to a call ---
 
 
-@workflow(name="sharing")
+@workflow(name="test_cancelled_branches.sharing")
 async def sharing(ctx: Context) -> list[object]:
     seen: list[object] = []
 
@@ -422,7 +422,7 @@ class SlowReads(MemoryStore):
         return content
 
 
-@workflow(name="reading")
+@workflow(name="test_cancelled_branches.reading")
 async def reading(ctx: Context) -> list[str]:
     kept = [await ctx.artifact(bytes(size)) for size in (20_000, 10_000, 1)]
     seen: list[str] = []

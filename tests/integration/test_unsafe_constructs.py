@@ -98,6 +98,10 @@ async def as_completed_of_tasks(ctx: Context) -> None:
         await each
 
 
+async def to_thread_beside_another_branch(ctx: Context) -> None:
+    await asyncio.gather(asyncio.to_thread(int), ctx.step(work))
+
+
 UNSAFE: dict[Callable[[Context], Awaitable[None]], str] = {
     sleep: "asyncio.sleep",
     sleep_in_a_branch: "asyncio.sleep",
@@ -111,6 +115,7 @@ UNSAFE: dict[Callable[[Context], Awaitable[None]], str] = {
     wait_with_a_timeout: "asyncio.wait(timeout=...)",
     as_completed: "asyncio.as_completed",
     as_completed_of_tasks: "asyncio.as_completed",
+    to_thread_beside_another_branch: "asyncio.to_thread",
 }
 
 
@@ -160,6 +165,11 @@ async def past_a_limit(ctx: Context) -> None:
     await ctx.step(work)
 
 
+async def to_thread_alone(ctx: Context) -> None:
+    await asyncio.to_thread(int)
+    await ctx.step(work)
+
+
 async def inside_a_step(ctx: Context) -> None:
     async def free() -> None:
         async with asyncio.timeout(1):
@@ -169,7 +179,7 @@ async def inside_a_step(ctx: Context) -> None:
     await ctx.step(free)
 
 
-@pytest.mark.parametrize("construct", [wait_for_all, without_a_limit, past_a_limit, inside_a_step])
+@pytest.mark.parametrize("construct", [wait_for_all, without_a_limit, past_a_limit, to_thread_alone, inside_a_step])
 async def test_what_hangs_on_no_real_time_is_not_refused(journal, construct):
     assert await journal.run(using(construct), id="r") == "went on"
 

@@ -31,12 +31,13 @@ class _Watch:
         self._call_at = loop.call_at
         self._call_later = loop.call_later
         self._run_in_executor = loop.run_in_executor
+        self._is_passing = False  # inside a timer function of the loop's own, which may use the other one
 
     def begin(self) -> None:
         self.loop.set_task_factory(self.create)
         self.loop.call_at = self.call_at  # type: ignore[method-assign, assignment]
         self.loop.run_in_executor = self.run_in_executor  # type: ignore[method-assign, assignment]
-        if not isinstance(self.loop, asyncio.BaseEventLoop):  # that one comes by call_at
+        if getattr(type(self.loop), "call_later", None) is not asyncio.BaseEventLoop.call_later:  # it comes by call_at
             self.loop.call_later = self.call_later  # type: ignore[method-assign, assignment]
 
     def end(self) -> None:
@@ -67,19 +68,28 @@ class _Watch:
         """As the loop's own."""
         branches = current_branches.get()
         branch = branches.in_body() if branches and current_step.get() is None else None
-        if branches is None or branch is None:
-            return self._call_at(when, callback, *args, **options)
+        if branches is None or branch is None or self._is_passing:
+            return self._passed(self._call_at, when, callback, *args, **options)
         if unsafe.is_sleep(callback):
             branches.refuse(unsafe.refusal("asyncio.sleep", branch.place()))
             when += FAR_SECONDS
-        timer = self._call_at(when, callback, *args, **options)
+        timer = self._passed(self._call_at, when, callback, *args, **options)
         if unsafe.is_limit(callback):
             branch.limits.append((timer, callback))
         return timer
 
     def call_later(self, delay: float, callback: Callable[..., Any], *args: Any, **options: Any) -> asyncio.TimerHandle:
         """As the loop's own."""
+        if self._is_passing:
+            return self._call_later(delay, callback, *args, **options)
         return self.call_at(self.loop.time() + delay, callback, *args, **options)
+
+    def _passed(self, timer: Callable[..., asyncio.TimerHandle], *args: Any, **options: Any) -> asyncio.TimerHandle:
+        was_passing, self._is_passing = self._is_passing, True
+        try:
+            return timer(*args, **options)
+        finally:
+            self._is_passing = was_passing
 
     def run_in_executor(self, executor: Any, function: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
         """As the loop's own. When a thread comes back shows in nothing while there is one branch."""
