@@ -8,8 +8,9 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+import anyio
 import msgspec
 from hypothesis import strategies as st
 
@@ -38,6 +39,10 @@ class World:
     async def call(self, key: str) -> None:
         """A call arrives, and is answered some time later."""
         self.calls[key] += 1
+        await self.pause()
+
+    async def pause(self) -> None:
+        """Something takes its time: a call, a cleanup, a read."""
         self._begun += 1
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open.append(gate)
@@ -84,16 +89,25 @@ async def play(memory: Memory, parts: Sequence[Part]) -> None:
         await PLAY[name](memory, *rest)
 
 
-async def _step(memory: Memory, fails: bool) -> None:
-    call = memory.world.call
+async def _step(memory: Memory, fails: bool, lingers: bool = False) -> None:
+    call, pause = memory.world.call, memory.world.pause
 
     async def work(seen: list[str]) -> str:
-        await call(counterfoil.this_step().key)
+        try:
+            await call(counterfoil.this_step().key)
+        except asyncio.CancelledError:
+            if lingers:
+                await pause()
+            raise
         if fails:
             raise RefusalError(len(seen))
         return f"r{len(seen)}"
 
-    memory.add(await memory.ctx.with_options(name="work", returns=str).step(work, list(memory.seen)))
+    try:
+        memory.add(await memory.ctx.with_options(name="work", returns=str).step(work, memory.seen))
+    except asyncio.CancelledError:
+        memory.add("cut")
+        raise
 
 
 async def _caught(memory: Memory) -> None:
@@ -118,6 +132,11 @@ async def _sleep(memory: Memory) -> None:
     memory.add("slept")
 
 
+async def _kept(memory: Memory) -> None:
+    kept = await memory.ctx.artifact(str(len(memory.seen)).encode())
+    memory.add((await memory.ctx.read(kept)).decode())
+
+
 async def _gather(memory: Memory, programs: Sequence[Sequence[Part]]) -> None:
     done = await asyncio.gather(*(play(memory, each) for each in programs), return_exceptions=True)
     memory.add([type(each).__name__ for each in done])
@@ -134,6 +153,26 @@ async def _group(memory: Memory, programs: Sequence[Sequence[Part]]) -> None:
         async with asyncio.TaskGroup() as group:
             for each in programs:
                 group.create_task(play(memory, each))
+    except* RefusalError as errors:
+        memory.add(len(errors.exceptions))
+
+
+async def _own(memory: Memory, child: Sequence[Part], own: Sequence[Part]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(play(memory, child))
+            await play(memory, own)
+    except* RefusalError as errors:
+        memory.add(len(errors.exceptions))
+
+
+async def _scope(memory: Memory, programs: Sequence[Sequence[Part]], own: Sequence[Part]) -> None:
+    try:
+        async with anyio.create_task_group() as group:
+            for each in programs:
+                group.start_soon(play, memory, each)
+            await play(memory, own)
+            group.cancel_scope.cancel()
     except* RefusalError as errors:
         memory.add(len(errors.exceptions))
 
@@ -182,6 +221,10 @@ PLAY: dict[str, Any] = {
     "step": lambda memory: _step(memory, fails=False),
     "fail": lambda memory: _step(memory, fails=True),
     "caught": _caught,
+    "linger": lambda memory: _step(memory, fails=False, lingers=True),
+    "kept": _kept,
+    "own": _own,
+    "scope": _scope,
     "read": _read,
     "turn": _turn,
     "sleep": _sleep,
@@ -193,7 +236,8 @@ PLAY: dict[str, Any] = {
     "queue": _queue,
     "cancel": _cancel,
 }
-LEAVES = st.sampled_from(["step", "step", "step", "fail", "caught", "read", "turn", "sleep"]).map(lambda name: (name,))
+LEAF_NAMES = ["step", "step", "step", "linger", "fail", "caught", "read", "turn", "sleep", "kept"]
+LEAVES = st.sampled_from(LEAF_NAMES).map(lambda name: (name,))
 
 
 def _nodes(parts: st.SearchStrategy[Part]) -> st.SearchStrategy[Part]:
@@ -201,7 +245,8 @@ def _nodes(parts: st.SearchStrategy[Part]) -> st.SearchStrategy[Part]:
     programs = st.lists(program, min_size=1, max_size=3)
     several = st.tuples(st.sampled_from(["gather", "nested", "group"]), programs)
     guarded = st.tuples(st.sampled_from(["locked", "paired"]), program)
-    return several | guarded | st.tuples(st.just("cancel"), program, program) | st.just(("queue", 4))
+    pair = st.tuples(st.sampled_from(["cancel", "own"]), program, program)
+    return several | guarded | pair | st.tuples(st.just("scope"), programs, program) | st.just(("queue", 4))
 
 
 PROGRAMS = st.lists(LEAVES | st.recursive(LEAVES, _nodes, max_leaves=8), min_size=1, max_size=3)
@@ -246,7 +291,7 @@ def drive(make: Callable[[World], Any], *, seed: int, records: Sequence[Record] 
     async def main() -> Outcome:
         world = World(seed)
         answering = asyncio.create_task(world.answer())
-        store = await _store_of(records)
+        store = await _store_of(records, world)
         async with counterfoil.open(store, system=ManualSystem()) as journal:
             running = asyncio.create_task(journal.run(make(world), id="r"))
             await asyncio.wait({running, answering}, return_when=asyncio.FIRST_COMPLETED)
@@ -259,8 +304,22 @@ def drive(make: Callable[[World], Any], *, seed: int, records: Sequence[Record] 
     return asyncio.run(main())
 
 
-async def _store_of(records: Sequence[Record]) -> MemoryStore:
-    store = MemoryStore()
+class SlowReads(MemoryStore):
+    """A store that takes its time to read what lies beside the journal, and has all that any of its kind kept."""
+
+    kept: ClassVar[dict[str, bytes]] = {}
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world, self._artifacts = world, self.kept
+
+    async def artifact(self, digest: str) -> bytes | None:
+        await self._world.pause()
+        return await super().artifact(digest)
+
+
+async def _store_of(records: Sequence[Record], world: World) -> MemoryStore:
+    store = SlowReads(world)
     if records:
         await store.open()
         body = read(records[0], "r").body

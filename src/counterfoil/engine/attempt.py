@@ -166,8 +166,7 @@ class Attempt:
             self._refuse(branch, decision, operation)
 
     async def _load(self, branch: Branch, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        if not self.branches.is_alone:
-            self.branches.leaving[branch] = None
+        self.branches.leaving[branch] = None
         return await read()
 
     # --- the replaying side ---
