@@ -1,6 +1,7 @@
 """FC-82: a tool sees the context variables of its caller, in its thread too, and never those of another run."""
 
 import asyncio
+import contextlib
 import threading
 from pathlib import Path
 
@@ -70,6 +71,42 @@ def test_after_a_recovery_what_was_set_outside_is_absent_and_what_is_tagged_is_t
     recorded = [branch("r", "acme", number) for number in range(2)]
     assert recovered == whole("r", None, None, tag="acme") | {"inside": recorded}
     assert beside == whole("beside", "globex", None, tag="globex")
+
+
+async def changes(what: str) -> str | None:
+    TENANT.set(what)
+    await asyncio.sleep(0)
+    await asyncio.create_task(sees(what))
+    return TENANT.get()
+
+
+async def sees(what: str) -> None:
+    assert TENANT.get() == what
+
+
+async def fails(what: str) -> None:
+    TENANT.set(what)
+    await asyncio.sleep(0)
+    raise ValueError(what)
+
+
+@workflow(name="test_context_variables.changing")
+async def changing(ctx: Context) -> list[str | None]:
+    inside = [await ctx.step(changes, "1"), await ctx.with_options(timeout=5).step(changes, "2")]
+    with contextlib.suppress(ValueError):
+        await ctx.step(fails, "3")
+    return [*inside, await ctx.step(told, TENANT.get())]
+
+
+async def told(what: str | None) -> str | None:
+    return what
+
+
+async def test_what_a_step_sets_is_gone_after_it_live_as_on_a_replay(memory_desk, crashes):
+    TENANT.set("outside")
+    async with memory_desk.open() as journal:
+        assert await journal.run(changing, id="r") == ["1", "2", "outside"]
+        assert await crashes(changing, journal.store) == [["1", "2", "outside"]] * 10
 
 
 BARRIERS: list[threading.Barrier] = []

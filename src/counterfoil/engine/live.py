@@ -39,6 +39,7 @@ from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.system import System
 from counterfoil.engine.threads import Threads
 from counterfoil.engine.turns import Turns
+from counterfoil.engine.variables import apart
 from counterfoil.engine.verdicts import needs_code, unknown_verdict
 from counterfoil.errors import (
     CounterfoilError,
@@ -206,8 +207,8 @@ class Live:
             if not bound.definition.is_async:
                 return await self._called_in_thread(bound, operation, number)
             if bound.options.timeout is None:
-                return await bound.function(*bound.args, **bound.kwargs)
-            return await _in_time(bound.function(*bound.args, **bound.kwargs), bound, operation)
+                return await apart(bound.function(*bound.args, **bound.kwargs))
+            return await _in_time(apart(bound.function(*bound.args, **bound.kwargs)), bound, operation)
         finally:
             current_step.reset(token)
 
@@ -224,7 +225,7 @@ class Live:
         value = running.result()
         if not isinstance(value, Awaitable):
             return value
-        return await _in_time(value, bound, operation)  # a plain function may make a coroutine
+        return await _in_time(apart(value), bound, operation)  # a plain function may make a coroutine
 
     def _let_ride(self) -> None:
         """Let an intent wait for its outcome, for a while. One timer at a time serves all steps: most are quicker."""
