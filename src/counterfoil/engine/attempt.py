@@ -110,7 +110,8 @@ class Attempt:
         """Read what is kept beside the record. That takes real time, so among several branches it has its turn."""
         if current_step.get() is not None or self.branches.of_current_task() is None:
             return await read()
-        return await self._call("read", self._load, read)  # type: ignore[no-any-return]
+        content: bytes = await self._call("read", self._load, read)
+        return content
 
     # --- inside a call ---
 

@@ -35,6 +35,7 @@ class _Watch:
 
     def begin(self) -> None:
         self.loop.set_task_factory(self.create)
+        # A loop has no public place for a look at its timers and threads, so its methods are covered on the instance.
         self.loop.call_at = self.call_at  # type: ignore[method-assign, assignment]
         self.loop.run_in_executor = self.run_in_executor  # type: ignore[method-assign, assignment]
         if getattr(type(self.loop), "call_later", None) is not asyncio.BaseEventLoop.call_later:  # it comes by call_at

@@ -41,7 +41,8 @@ class Turns:
 
     async def decision(self, branch: Branch, key: str) -> Decision:
         """What is recorded for this operation, when it is its turn; or how to make it, once the record is used up."""
-        return await self._turn(branch, key)  # type: ignore[no-any-return]
+        decision: Decision = await self._turn(branch, key)
+        return decision
 
     def note(self, key: str) -> None:
         """An outcome of this operation was noted in the journal."""
