@@ -5,9 +5,12 @@ import typing
 import msgspec
 import pytest
 
-from counterfoil.core import events
+from counterfoil.core import events, parts
 
-PARTS = (events.Envelope, events.Reference, events.Stub, events.ErrorRecord, events.ResponseRecord)
+PARTS = (
+    events.Envelope, events.Reference, events.Stub,
+    parts.ErrorRecord, parts.ResponseRecord, parts.Shared, parts.Send, parts.Answer,
+)  # fmt: skip
 DESCRIBED: dict[str, type] = {**events.BODIES, **{part.__name__: part for part in PARTS}}
 
 

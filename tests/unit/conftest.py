@@ -11,7 +11,6 @@ from counterfoil.core.events import (
     AttemptStarted,
     Body,
     Envelope,
-    ErrorRecord,
     Event,
     OutcomeUnknown,
     ReadRecorded,
@@ -28,6 +27,7 @@ from counterfoil.core.events import (
     TimerFired,
     TimerSet,
 )
+from counterfoil.core.parts import ErrorRecord
 from counterfoil.core.replay import Cursor, Operation
 from counterfoil.core.state import RunState
 

@@ -14,8 +14,9 @@ import pytest
 import counterfoil
 from counterfoil import Context, Retry
 from counterfoil.core import events
-from counterfoil.core.events import BODIES, Envelope, ErrorRecord, Record, Reference, ResponseRecord, Stub
+from counterfoil.core.events import BODIES, Envelope, Record, Reference, Stub
 from counterfoil.core.integrity import ZERO, seal
+from counterfoil.core.parts import ErrorRecord, ResponseRecord
 from counterfoil.core.replay import Cursor, Execute, Mismatch, Operation
 from counterfoil.core.state import RunState, fold
 from counterfoil.errors import JournalUnreadableError

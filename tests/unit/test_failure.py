@@ -17,8 +17,9 @@ import pydantic
 import pytest
 
 from counterfoil.core import failure, registry
-from counterfoil.core.events import ErrorRecord, Value, encode
+from counterfoil.core.events import encode
 from counterfoil.core.failure import rebuild, short_type, to_record
+from counterfoil.core.parts import ErrorRecord, Value
 from counterfoil.errors import NotStorableError, RecordedError, StepMismatchError
 
 

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from counterfoil.core import codec
-from counterfoil.core.events import StepCancelled, Value
+from counterfoil.core.events import StepCancelled
+from counterfoil.core.parts import Value
 from counterfoil.core.replay import (
     DIFFERENCES_MAX,
     VALUE_TEXT_MAX,

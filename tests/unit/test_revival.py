@@ -8,8 +8,8 @@ import types
 import msgspec
 import pytest
 
-from counterfoil.core.events import NONE, ErrorRecord, Value
 from counterfoil.core.failure import raise_again, readable, rebuild, short_type, to_record
+from counterfoil.core.parts import NONE, ErrorRecord, Value
 from counterfoil.errors import ExceptionUnknownError, RecordedError
 
 

@@ -5,7 +5,8 @@ import itertools
 import msgspec
 import pytest
 
-from counterfoil.core.events import BODIES, NONE, Envelope, ErrorRecord, Event, Value
+from counterfoil.core.events import BODIES, Envelope, Event
+from counterfoil.core.parts import NONE, ErrorRecord, Value
 from counterfoil.core.state import (
     RUN_TRANSITIONS,
     STEP_TRANSITIONS,

@@ -26,7 +26,7 @@ STATES = {
 }
 BYTES = {"envelope", "commitment", "salt", "body", "hash"}
 NEVER_IN_A_FIXTURE = {"late_report"}
-NEW = {"artifact_stored", "step_timed_out", "step_cancelled"}  # since the last release
+NEW = {"artifact_stored", "step_dispatched", "step_timed_out", "step_cancelled"}  # since the last release
 
 
 def records_of(stored: list[dict[str, Any]]) -> list[Record]:

@@ -6,7 +6,6 @@ from counterfoil.core.clock import SECOND, Instant, as_datetime
 from counterfoil.core.events import (
     ArtifactStored,
     AttemptStarted,
-    ErrorRecord,
     Event,
     OutcomeUnknown,
     ReadRecorded,
@@ -23,6 +22,7 @@ from counterfoil.core.events import (
     TimerSet,
 )
 from counterfoil.core.failure import short_type
+from counterfoil.core.parts import ErrorRecord
 from counterfoil.engine.queries import OUTCOMES
 
 

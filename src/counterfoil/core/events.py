@@ -11,25 +11,16 @@ Rule for changes: a released type is only ever added to, by fields with a defaul
 meant. A changed meaning is a new type. `tests/upgrade` keeps a journal of each release with its folded state.
 """
 
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import msgspec
 
 from counterfoil.core.clock import Instant
+from counterfoil.core.parts import NONE, Critical, Diagnostic, Digest, ErrorRecord, Send, Shared, Value
 from counterfoil.errors import JournalUnreadableError
 
 SCHEMA = 1
 """Version of the event types below; readers upgrade older ones."""
-
-T = TypeVar("T")
-Critical = Annotated[T, "critical"]
-Diagnostic = Annotated[T, "diagnostic"]
-Value = msgspec.Raw
-"""A user's value, as the codec's JSON bytes."""
-Digest = Annotated[str, "critical", msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-"""SHA-256 of an artifact, in hexadecimal."""
-NONE = Value(b"null")
-"""Stands for a value that is not there."""
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,32 +59,6 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an event says. One subclass per type."""
 
     type: ClassVar[str]
-
-
-class ResponseRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept of the HTTP response that an exception held."""
-
-    status_code: Critical[int]
-    headers: Critical[dict[str, str]] = {}  # names in lower case, without cookies
-    text: Critical[str | None] = None  # the body, if it had been read and is not too long
-
-
-class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An exception, so that it can be raised again."""
-
-    type: Critical[str]  # module and qualified name, joined by ":"
-    message: Critical[str]
-    args: Critical[Value] = NONE  # null when an argument can't be recorded; of a group, without its members
-    attributes: Critical[Value] = NONE  # slots and fields of builtin classes too
-    traceback: Diagnostic[str | None] = None
-    stands_in: Critical[bool | None] = None  # RecordedError is raised for it; None: 0.1.0 wrote it, and never said
-    response: Critical[ResponseRecord | None] = None  # stands for the attribute of this name
-    cause: Critical["ErrorRecord | None"] = None
-    context: Critical["ErrorRecord | None"] = None  # unless it is suppressed
-    suppressed: Critical[bool] = False  # raised "from" something
-    members: Critical[tuple["ErrorRecord", ...]] = ()  # of a group
-    left_out: Diagnostic[dict[str, str]] = {}  # what could not be recorded, and its type
-    cut: Diagnostic[int] = 0  # exceptions that stood behind or in this one, and are not here
 
 
 # --- the run ---
@@ -171,10 +136,21 @@ class StepIntended(Body, frozen=True):
     type = "step_intended"
     kind: Critical[str]
     name: Critical[str]
-    input: Critical[Value]
+    input: Critical[Value]  # with `shared`: only what differs from the base, as a string
     digest: Critical[str]  # of the input's canonical bytes; lies in the body, so that erasing covers it
+    shared: Critical[Shared | None] = None  # where the rest of the input stands
     opaque: Diagnostic[dict[str, str]] = {}  # arguments that are no input, with their types
     worst_cost_usd: Diagnostic[float | None] = None  # declared bound for one try
+
+
+class StepDispatched(Body, frozen=True):
+    """A further request of the same try is about to leave: a client's own retry. The first one is the intent's."""
+
+    type = "step_dispatched"
+    number: Diagnostic[int] = 0  # of the request among those of its try, from 2
+    url: Diagnostic[str | None] = None  # without query
+    request_digest: Diagnostic[str | None] = None  # of the bytes sent
+    before: Diagnostic[str | None] = None  # what came of the request before it, such as "HTTP 503"
 
 
 class StepSucceeded(Body, frozen=True):
@@ -184,6 +160,7 @@ class StepSucceeded(Body, frozen=True):
     result: Critical[Value]
     annotated: Critical[bool] = False
     duration: Diagnostic[int | None] = None  # microseconds
+    sends: Diagnostic[tuple[Send, ...]] = ()
 
 
 class StepFailed(Body, frozen=True):
@@ -192,6 +169,8 @@ class StepFailed(Body, frozen=True):
     type = "step_failed"
     error: Critical[ErrorRecord]
     duration: Diagnostic[int | None] = None
+    chunks: Critical[Value] = NONE  # of a stream that broke: what had been handed over
+    sends: Diagnostic[tuple[Send, ...]] = ()
 
 
 class RetrySet(Body, frozen=True):
@@ -201,6 +180,7 @@ class RetrySet(Body, frozen=True):
     due: Critical[Instant]
     error: Diagnostic[ErrorRecord | None] = None
     duration: Diagnostic[int | None] = None
+    sends: Diagnostic[tuple[Send, ...]] = ()
 
 
 class StepTimedOut(Body, frozen=True):
@@ -216,6 +196,7 @@ class StepCancelled(Body, frozen=True):
     type = "step_cancelled"
     still_running: Diagnostic[bool] = False  # a plain function, which can't be stopped
     worst_cost_usd: Diagnostic[float | None] = None
+    sends: Diagnostic[tuple[Send, ...]] = ()
 
 
 class OutcomeUnknown(Body, frozen=True):
@@ -278,7 +259,7 @@ BODIES: dict[str, type[Body]] = {
     body.type: body
     for body in (
         RunStarted, AttemptStarted, RunSuspended, RunPaused, RunResumed, RunCompleted, RunFailed,
-        StepIntended, StepSucceeded, StepFailed, RetrySet, StepTimedOut, StepCancelled, OutcomeUnknown,
+        StepIntended, StepDispatched, StepSucceeded, StepFailed, RetrySet, StepTimedOut, StepCancelled, OutcomeUnknown,
         ReadRecorded, ArtifactStored, TimerSet, TimerFired, LateReport,
     )
 }  # fmt: skip
@@ -290,6 +271,7 @@ BOOKKEEPING = frozenset(
         "run_resumed",
         "outcome_unknown",
         "retry_set",
+        "step_dispatched",
         "step_timed_out",
         "late_report",
     }

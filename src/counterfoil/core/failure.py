@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from counterfoil.core import anatomy, codec, registry
-from counterfoil.core.events import NONE, ErrorRecord, ResponseRecord, Value, encode
+from counterfoil.core.events import encode
 from counterfoil.core.lookup import is_expected
+from counterfoil.core.parts import NONE, ErrorRecord, ResponseRecord, Value
 from counterfoil.core.response import reduced
 from counterfoil.core.revival import answer_of, printable, raise_again, readable, rebuild, short_type, text_of
 

@@ -13,7 +13,7 @@ import msgspec
 
 from counterfoil.core import codec
 from counterfoil.core.clock import Instant
-from counterfoil.core.events import ErrorRecord, Value
+from counterfoil.core.parts import ErrorRecord, Value
 from counterfoil.core.state import RunState, StepState, StepStatus
 
 VALUE_TEXT_MAX = 300

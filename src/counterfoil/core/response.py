@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from counterfoil.core.events import ResponseRecord
+from counterfoil.core.parts import ResponseRecord
 
 HEADERS_MAX = 100
 HEADER_CHARACTERS_MAX = 4_000

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from counterfoil.core import anatomy, codec
-from counterfoil.core.events import ErrorRecord, Value
 from counterfoil.core.lookup import class_of
+from counterfoil.core.parts import ErrorRecord, Value
 from counterfoil.core.response import restored as restored_response
 from counterfoil.errors import ExceptionUnknownError, RecordedError
 

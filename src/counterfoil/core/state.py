@@ -18,7 +18,6 @@ from counterfoil.core.events import (
     ArtifactStored,
     AttemptStarted,
     Body,
-    ErrorRecord,
     Event,
     OutcomeUnknown,
     ReadRecorded,
@@ -30,15 +29,16 @@ from counterfoil.core.events import (
     RunStarted,
     RunSuspended,
     StepCancelled,
+    StepDispatched,
     StepFailed,
     StepIntended,
     StepSucceeded,
     StepTimedOut,
     TimerFired,
     TimerSet,
-    Value,
     encode,
 )
+from counterfoil.core.parts import ErrorRecord, Value
 from counterfoil.errors import IllegalTransitionError
 
 REDUCER = 1
@@ -94,6 +94,7 @@ STEP_TRANSITIONS: dict[tuple[StepStatus | None, str], StepStatus] = {
     (None, ReadRecorded.type): StepStatus.SUCCEEDED,
     (None, ArtifactStored.type): StepStatus.SUCCEEDED,
     (None, TimerSet.type): StepStatus.WAITING,
+    (StepStatus.OPEN, StepDispatched.type): StepStatus.OPEN,
     (StepStatus.OPEN, StepSucceeded.type): StepStatus.SUCCEEDED,
     (StepStatus.OPEN, StepFailed.type): StepStatus.FAILED,
     (StepStatus.OPEN, RetrySet.type): StepStatus.RETRYING,

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from counterfoil import artifacts
-from counterfoil.core import anatomy, codec, events, failure, integrity
+from counterfoil.core import anatomy, codec, events, failure, integrity, parts
 from counterfoil.core.events import (
     AttemptStarted,
     LateReport,
@@ -303,7 +303,7 @@ class Driver:
             event=last.type if last else None,
             of_step=recorder.last_step,
             from_epoch=self._head.epoch,
-            report=as_value(events.encode(last)) if last else events.NONE,
+            report=as_value(events.encode(last)) if last else parts.NONE,
             who=around.worker,
         )
         await recorder.report_late(report, "owner")

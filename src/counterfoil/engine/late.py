@@ -6,7 +6,7 @@ What such a function comes back with is refused, and recorded as evidence.
 import asyncio
 from typing import Any
 
-from counterfoil.core import codec, events, failure
+from counterfoil.core import codec, events, failure, parts
 from counterfoil.core.events import LateReport, StepFailed, StepSucceeded
 from counterfoil.core.replay import Operation
 from counterfoil.core.state import Status
@@ -59,4 +59,4 @@ def _outcome(done: "asyncio.Future[Any]") -> tuple[str, Any]:
     try:
         return StepSucceeded.type, as_value(codec.encode(done.result(), where="a late result").raw)
     except CounterfoilError:
-        return StepSucceeded.type, events.NONE
+        return StepSucceeded.type, parts.NONE

@@ -17,7 +17,6 @@ from counterfoil.core import anatomy, codec, failure, retry
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import (
     ArtifactStored,
-    ErrorRecord,
     RetrySet,
     StepCancelled,
     StepFailed,
@@ -27,6 +26,7 @@ from counterfoil.core.events import (
     TimerFired,
     TimerSet,
 )
+from counterfoil.core.parts import ErrorRecord
 from counterfoil.core.replay import Execute, Operation
 from counterfoil.core.state import StepStatus
 from counterfoil.engine.branches import Branch, Branches

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from counterfoil.core import codec, events, failure
+from counterfoil.core import codec, failure
 from counterfoil.core.events import Event, RunCompleted, RunFailed, RunPaused
+from counterfoil.core.parts import Value
 from counterfoil.engine.definitions import Workflow
 from counterfoil.errors import NotReadableError, RunFailedError, RunPausedError
 
 
-def arguments_of(workflow: Workflow, recorded: events.Value) -> dict[str, Any]:
+def arguments_of(workflow: Workflow, recorded: Value) -> dict[str, Any]:
     """The workflow's arguments by name, built from the recorded input as the annotations say."""
     where = f"the input of {workflow.name}"
     parts = codec.arguments_in(bytes(recorded), where=where)

@@ -11,7 +11,6 @@ from counterfoil.core.events import (
     BOOKKEEPING,
     ArtifactStored,
     AttemptStarted,
-    ErrorRecord,
     Event,
     LateReport,
     OutcomeUnknown,
@@ -28,6 +27,7 @@ from counterfoil.core.events import (
 )
 from counterfoil.core.failure import short_type
 from counterfoil.core.integrity import Anchor, Flaw
+from counterfoil.core.parts import ErrorRecord
 from counterfoil.core.state import RunState, fold
 from counterfoil.errors import ArtifactError, ArtifactMissingError, CounterfoilError
 from counterfoil.store import Head
