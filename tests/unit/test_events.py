@@ -45,6 +45,8 @@ DEFAULTS = {
     ("run_resumed", "reopened"): None,
     ("run_completed", "annotated"): False,  # plain JSON
     ("step_succeeded", "annotated"): False,
+    ("step_intended", "shared"): None,  # the input is whole
+    ("step_failed", "chunks"): None,  # no stream, or nothing was handed over
 }
 """Critical fields that may be absent, and what that means. An event is written without what has its default."""
 
