@@ -7,24 +7,30 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 
 bin := $(VENV)/bin
+legacy := .venv-legacy
 export UV_PYTHON_DOWNLOADS := never
 install := $(bin)/uv pip install --quiet --python $(bin)/python --constraints constraints.txt
+pins := $(bin)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+  --custom-compile-command 'make pins' --no-emit-index-url --no-annotate
 pytest := $(bin)/python -m pytest
 typed := src $(wildcard tests/typing)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs soak format pins clean
+.PHONY: help demo test test-legacy check bench docs soak format pins clean
 
 help: ## print this help
 	@echo 'usage: make TARGET [PYTHON=python3.x] [VENV=folder] [PYTEST_ARGS="..."]'
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 15
 
 demo: $(VENV)/.core ## kill an agent for real, resume it, count the model calls
 	$(bin)/counterfoil lab
 
 test: $(VENV)/.test ## run the tests (PYTEST_ARGS is passed on)
 	$(pytest) -n $(WORKERS) $(PYTEST_ARGS)
+
+test-legacy: $(legacy)/.test ## run the tests that use a model's client, with clients built on httpx
+	$(legacy)/bin/python -m pytest -n $(WORKERS) -m sdk $(PYTEST_ARGS)
 
 check: $(VENV)/.test ## lint, format, types, import contracts, size caps
 	$(bin)/ruff check
@@ -46,10 +52,9 @@ format: $(VENV)/.test ## put the source in its normal form
 	$(bin)/ruff check --fix
 	$(bin)/ruff format
 
-pins: $(VENV)/.uv ## choose the newest versions again and write constraints.txt
-	$(bin)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
-	  --all-extras --group test --group bench --custom-compile-command 'make pins' \
-	  --no-emit-index-url --no-annotate --output-file constraints.txt pyproject.toml
+pins: $(VENV)/.uv ## choose the newest versions again and write constraints*.txt
+	$(pins) --all-extras --group test --group bench --output-file constraints.txt pyproject.toml
+	$(pins) --group legacy --output-file constraints-legacy.txt pyproject.toml
 
 clean: ## remove the environments, caches and builds
 	rm -rf $(VENV) .venv .venv-* build dist htmlcov .coverage .coverage.*
@@ -69,6 +74,12 @@ $(VENV)/.core: $(VENV)/.uv pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.core
 	$(install) --group test
+	@touch $@
+
+$(legacy)/.test: $(VENV)/.uv pyproject.toml constraints-legacy.txt
+	$(bin)/uv venv --quiet --allow-existing --python $(bin)/python $(legacy)
+	$(bin)/uv pip install --quiet --python $(legacy)/bin/python --constraints constraints-legacy.txt \
+	  --editable . --group legacy
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.core

@@ -16,7 +16,7 @@ from counterfoil.core.state import fold
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.testing.stubs import StubModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 
 PROMPT = "Is it raining? Answer yes or no."
 

@@ -5,6 +5,8 @@ import pytest
 
 from counterfoil.testing.stubs import StubModel
 
+pytestmark = pytest.mark.sdk
+
 QUESTION = [{"role": "user", "content": "Do I need an umbrella in Paris?"}]
 ANSWERED = [*QUESTION, {"role": "tool", "tool_call_id": "call_1", "content": "rain"}]
 
