@@ -18,6 +18,7 @@ from counterfoil.core.state import Status
 from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context, bind, current, in_run, reveal, this_step
 from counterfoil.engine.definitions import CurrentStep, model, step, workflow
+from counterfoil.engine.resources import use
 from counterfoil.errors import (
     ArtifactAlteredError,
     ArtifactMissingError,
@@ -77,5 +78,6 @@ __all__ = [
     "run_sync",
     "step",
     "this_step",
+    "use",
     "workflow",
 ]

@@ -6,7 +6,7 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
     CounterfoilError
     ├── DeclarationError ── DuplicateWorkflowError
     ├── CallError ── NotInRunError, NestedStepError, SyncStepCalledError, ConcurrentCallError,
-    │                CallCancelledError, UnsafeConstructError, BranchLeftError
+    │                CallCancelledError, UnsafeConstructError, BranchLeftError, ResourceNotGivenError
     ├── ValueFormError ── NotStorableError ── ResultNotStorableError, ResultTypeUnknownError,
     │                   NotReadableError, ExceptionUnknownError, InputInvalidError
     ├── SecretError
@@ -109,6 +109,18 @@ class SyncStepCalledError(CallError):
     advice = "Write `await ctx.{kind}({name}, ...)`, or make it `async def`."
     name: str
     kind: str
+
+
+class ResourceNotGivenError(CallError):
+    """A function was called by hand without a value for a parameter that has `use(...)` as its default."""
+
+    code = "resource_not_given"
+    sentence = "the value of use({provider}) was needed where no step of a run gets it"
+    advice = (
+        "Hand it over as an argument; or, in a workflow's body, make the call a step of its own: "
+        "`await ctx.step(function, ...)`."
+    )
+    provider: str
 
 
 class ConcurrentCallError(CallError):

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, TypeVarTuple, cast, overload
 
 from counterfoil import artifacts
@@ -31,6 +31,7 @@ from counterfoil.engine.driver import Resume
 from counterfoil.engine.drives import GRACE_SECONDS, Drives
 from counterfoil.engine.outcomes import outcome_of
 from counterfoil.engine.recorder import as_value, first_record
+from counterfoil.engine.resources import Provider, Resources
 from counterfoil.engine.system import System
 from counterfoil.errors import (
     IdInvalidError,
@@ -60,15 +61,20 @@ WATCH_SECONDS = 0.05
 SHOWN_CHARACTERS = 200
 
 
-def open(url: str | Store = DEFAULT_URL, *, secrets: Sequence[str] = (), system: System | None = None) -> "Journal":
+def open(
+    url: str | Store = DEFAULT_URL, *, secrets: Sequence[str] = (), system: System | None = None,
+    overrides: Mapping[Provider, Any] = MappingProxyType({}),
+) -> "Journal":  # fmt: skip
     """A journal over the store that the URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`.
 
     Use it as `async with`, or `await` it and `close` it later. `secrets` names environment variables whose values must
-    never be written: not to the store, not to the log, not into an error. Raises StoreUrlError or SecretError at once;
+    never be written: not to the store, not to the log, not into an error. `overrides` gives steps another value than
+    the provider of `use(provider)` would, for tests. Raises StoreUrlError or SecretError at once;
     opening raises StoreNewerError, NotAStoreError or StoreUnavailableError.
     """
     scrubber = Scrubber({name: os.environ.get(name, "") for name in secrets})
-    return Journal(_store_of(url) if isinstance(url, str) else url, scrubber, system or System())
+    store = _store_of(url) if isinstance(url, str) else url
+    return Journal(store, scrubber, system or System(), resources=Resources(overrides, scrubber.text))
 
 
 class Run(Generic[R]):
@@ -127,10 +133,10 @@ class Run(Generic[R]):
 class Journal:
     """A store, opened: runs are driven here, by this process, until the journal is closed."""
 
-    def __init__(self, store: Store, scrubber: Scrubber, system: System) -> None:
+    def __init__(self, store: Store, scrubber: Scrubber, system: System, *, resources: Resources) -> None:
         self.store = store
         self._scrubber, self._system = scrubber, system
-        self._drives = Drives(store, system, scrubber, release=VERSION)
+        self._drives = Drives(store, system, scrubber, release=VERSION, resources=resources)
         self._is_open = False
 
     async def __aenter__(self) -> Self:
@@ -147,7 +153,10 @@ class Journal:
         return self.__aenter__().__await__()
 
     async def close(self, *, grace: float = GRACE_SECONDS) -> None:
-        """Stop driving and let go. Steps under way get `grace` seconds to end; every run is left resumable."""
+        """Stop driving and let go. Steps under way get `grace` seconds to end; every run is left resumable.
+
+        What steps have used is closed after that, the last one first; what closing raises is logged.
+        """
         if not self._is_open:
             return
         self._is_open = False

@@ -35,6 +35,7 @@ from counterfoil.engine.definitions import current_step
 from counterfoil.engine.ending import End, Ending
 from counterfoil.engine.live import Live, returns_of
 from counterfoil.engine.recorder import Recorder, as_value
+from counterfoil.engine.resources import Resources
 from counterfoil.engine.system import System
 from counterfoil.engine.turns import Turns
 from counterfoil.engine.verdicts import mismatch_verdict, needs_code
@@ -55,14 +56,15 @@ class Attempt:
     """The state of one pass. Lives and dies with its driver."""
 
     def __init__(
-        self, run: str, recorder: Recorder, *, system: System, scrubber: Scrubber, stretch: Callable[[], int]
-    ) -> None:
+        self, run: str, recorder: Recorder, *, system: System, scrubber: Scrubber, stretch: Callable[[], int],
+        resources: Resources,
+    ) -> None:  # fmt: skip
         self.run, self.scrubber = run, scrubber
         self.cursor = Cursor(recorder.state)
         self.ending = Ending(run)
         self._turns = Turns(self.cursor, self.ending, self._differs)
         self.branches = Branches(run, self._refuse_construct, self._turns.stir)
-        self.live = Live(recorder, self.ending, self._turns, system=system, stretch=stretch)
+        self.live = Live(recorder, self.ending, self._turns, system=system, stretch=stretch, resources=resources)
         for part in (self.ending, self._turns, self.live):
             part.watch(self.branches)
         self.recorder, self._system = recorder, system

@@ -19,6 +19,7 @@ import msgspec
 from counterfoil.core import codec
 from counterfoil.core.replay import CLOSURE
 from counterfoil.core.retry import DEFAULT, Retry
+from counterfoil.engine.resources import Resource, resources_in
 from counterfoil.errors import ClosureWarning, DeclarationError, InputInvalidError, NotStorableError
 
 R_co = TypeVar("R_co", covariant=True)
@@ -99,6 +100,7 @@ class Form:
         self._names = [p.name for p in parameters]
         self._positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         self._defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        self.resources = resources_in(self.signature)
         self._rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
         self._is_simple = all(p.kind in {p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY} for p in parameters)
 
@@ -114,14 +116,32 @@ class Form:
         bound.apply_defaults()
         return {name: list(value) if name == self._rest else value for name, value in bound.arguments.items()}
 
+    def takes_by_name(self, name: str) -> bool:
+        """Whether this parameter may be given as a keyword."""
+        return self.signature.parameters[name].kind is not inspect.Parameter.POSITIONAL_ONLY
+
     def contract(self) -> str:
-        """A digest of the parameters and the result's annotation: the version of a step's contract."""
+        """A digest of the input's parameters and the result's annotation: the version of a step's contract."""
         parts = [
             f"{p.name} {p.kind.name} {inspect.formatannotation(p.annotation)} {p.default is not p.empty}"
             for p in self.signature.parameters.values()
+            if p.name not in self.resources
         ]
         text = "\n".join([*parts, inspect.formatannotation(self.signature.return_annotation)])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @functools.cached_property
+    def unrecordable(self) -> dict[str, Any]:
+        """Defaults that no record can hold, such as the sentinels of SDKs: no input where nothing else was given."""
+        return {name: each for name, each in self._defaults.items() if name not in self.resources and _is_refused(each)}
+
+
+def _is_refused(value: object) -> bool:
+    try:
+        codec.encode(value, where="a default")
+    except NotStorableError:
+        return True
+    return False
 
 
 class Definition:
@@ -183,6 +203,11 @@ def _check(definition: Definition, options: Options) -> None:
 
 def _check_options(definition: Definition, options: Options) -> None:
     name = definition.name
+    by_position = [each for each in definition.form.resources if not definition.form.takes_by_name(each)]
+    if by_position:
+        raise DeclarationError(
+            name=name, problem=f"{by_position[0]} can't be given by name", fix="Put use(...) on a keyword parameter."
+        )
     unknown = [each for each in options.opaque if each not in definition.form.signature.parameters]
     if unknown:
         raise DeclarationError(
@@ -204,6 +229,7 @@ class Bound(msgspec.Struct, frozen=True):
     kwargs: dict[str, Any]
     input: dict[str, Any]  # what is recorded, by parameter name
     opaque: dict[str, str]  # what is not, with its type
+    needed: dict[str, Resource]  # what a live call is given besides
 
 
 def unshared(bound: Bound) -> Bound:
@@ -252,10 +278,23 @@ def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
     hidden = set(settled.opaque)
     if receiver is not None or definition.is_method:  # a method's own object is opaque by itself
         hidden.add(str(definition.form.first))
-    opaque = {name: type(named.pop(name)).__qualname__ for name in sorted(hidden)}
+    opaque, needed = _taken_out(named, definition.form, hidden)
     if definition.cells and (held := _held_by(definition)):
         named[CLOSURE] = held
-    return Bound(definition, settled, _plain(call.function, definition), call.args, call.kwargs, named, opaque)
+    return Bound(definition, settled, _plain(call.function, definition), call.args, call.kwargs, named, opaque, needed)
+
+
+def _taken_out(named: dict[str, Any], form: Form, hidden: set[str]) -> tuple[dict[str, str], dict[str, Resource]]:
+    """Take what is no input out of the arguments: what is opaque, by type, and the resources not given by hand."""
+    needed = {name: each for name, each in form.resources.items() if named[name] is each}
+    opaque = {}
+    for name in sorted(hidden | form.resources.keys()):
+        value = named.pop(name)
+        opaque[name] = repr(value) if name in needed else type(value).__qualname__
+    for name, default in form.unrecordable.items():
+        if named.get(name) is default:
+            del named[name]
+    return opaque, needed
 
 
 def _bound_by_name(definition: Definition, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -267,7 +306,8 @@ def _bound_by_name(definition: Definition, args: tuple[Any, ...], kwargs: dict[s
 
 
 def _cells_of(function: Callable[..., Any]) -> tuple[tuple[str, "types.CellType"], ...]:
-    """The variables that a function took from around it, by name."""
+    """The variables that a function took from around it, by name; not those of the decorators that stand before it."""
+    function = inspect.unwrap(function)
     if not inspect.isfunction(function) or not function.__closure__:
         return ()
     return tuple(zip(function.__code__.co_freevars, function.__closure__, strict=True))

@@ -37,6 +37,7 @@ from counterfoil.engine.loaded import known_modules
 from counterfoil.engine.loops import watched
 from counterfoil.engine.outcomes import arguments_of, failed_error, paused_error
 from counterfoil.engine.recorder import Recorder, as_value
+from counterfoil.engine.resources import Resources
 from counterfoil.engine.system import System
 from counterfoil.engine.verdicts import (
     Verdict,
@@ -90,6 +91,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     scrubber: Scrubber
     release: str  # version
     worker: str
+    resources: Resources
     stretch: Callable[[], int]  # which unbroken stretch of our lease this is; 0 if it may have lapsed
 
 
@@ -176,8 +178,9 @@ class Driver:
     async def _run(self, recorder: Recorder) -> Any:
         around = self._around
         attempt = Attempt(
-            self._head.run, recorder, system=around.system, scrubber=around.scrubber, stretch=around.stretch
-        )
+            self._head.run, recorder, system=around.system, scrubber=around.scrubber, stretch=around.stretch,
+            resources=around.resources,
+        )  # fmt: skip
         self._attempt = attempt
         try:
             arguments = arguments_of(self._workflow, recorder.state.input)

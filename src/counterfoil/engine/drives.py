@@ -17,6 +17,7 @@ from counterfoil.core.state import Status
 from counterfoil.engine.definitions import Workflow
 from counterfoil.engine.driver import Driver, Resume, Surroundings
 from counterfoil.engine.liveness import Lease, is_dead
+from counterfoil.engine.resources import Resources
 from counterfoil.engine.system import System
 from counterfoil.errors import IllegalTransitionError, RunNotFoundError, RunOwnedError
 from counterfoil.store import Head, Store
@@ -36,8 +37,9 @@ class _Drive(msgspec.Struct, frozen=True):
 class Drives:
     """The runs driven here, and the lease that covers them."""
 
-    def __init__(self, store: Store, system: System, scrubber: Scrubber, *, release: str) -> None:
+    def __init__(self, store: Store, system: System, scrubber: Scrubber, *, release: str, resources: Resources) -> None:
         self._store, self._system, self._scrubber, self._release = store, system, scrubber, release
+        self._resources = resources
         self._lease: Lease | None = None
         self._leasing, self._taking = asyncio.Lock(), asyncio.Lock()
         self._drives: dict[str, _Drive] = {}
@@ -108,8 +110,9 @@ class Drives:
         await _ended(endless, CUT_SECONDS)
 
     async def close(self, why: str, *, grace: float) -> None:
-        """Stop, and be no worker any more."""
+        """Stop, close what the steps have used, and be no worker any more."""
         await self.stop(why, grace=grace)
+        await self._resources.close(grace=grace)
         if self._lease:
             await self._lease.end()
 
@@ -135,6 +138,7 @@ class Drives:
             scrubber=self._scrubber,
             release=self._release,
             worker=lease.worker,
+            resources=self._resources,
             stretch=lambda: lease.stretch,
         )
 

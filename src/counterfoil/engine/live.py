@@ -36,6 +36,7 @@ from counterfoil.engine.ending import End, Ending
 from counterfoil.engine.late import LateReports
 from counterfoil.engine.loaded import known_modules
 from counterfoil.engine.recorder import Recorder, as_value
+from counterfoil.engine.resources import Resources
 from counterfoil.engine.system import System
 from counterfoil.engine.threads import Threads
 from counterfoil.engine.turns import Turns
@@ -72,11 +73,13 @@ class Live:
     """Makes the calls and waits of one attempt."""
 
     def __init__(
-        self, recorder: Recorder, ending: Ending, turns: Turns, *, system: System, stretch: Callable[[], int]
-    ) -> None:
+        self, recorder: Recorder, ending: Ending, turns: Turns, *, system: System, stretch: Callable[[], int],
+        resources: Resources,
+    ) -> None:  # fmt: skip
         self.raised: list[tuple[BaseException, str]] = []  # exceptions handed to the body, with their steps
         self._recorder, self._ending, self._turns, self._system = recorder, ending, turns, system
         self._stretch, self._held_since = stretch, stretch()
+        self._resources = resources
         self._late = LateReports(recorder, ending)
         self._careful = recorder.epoch > 1  # the owner before may have died in a step, and before its first record
         self._has_reads = False  # that are not on their way to the store
@@ -204,6 +207,9 @@ class Live:
             )
         )
         try:
+            if bound.needed:  # entering has the step's time limit for itself
+                given = await _in_time(self._resources.values(bound.needed), bound, operation)
+                bound = msgspec.structs.replace(bound, kwargs={**bound.kwargs, **given})
             if not bound.definition.is_async:
                 return await self._called_in_thread(bound, operation, number)
             if bound.options.timeout is None:
