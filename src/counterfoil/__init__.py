@@ -38,6 +38,7 @@ from counterfoil.errors import (
     StepMismatchError,
     UnfinishedError,
 )
+from counterfoil.integrations.wrap import wrap
 from counterfoil.journal import Journal, Run, open, run_sync
 
 __all__ = [
@@ -80,4 +81,5 @@ __all__ = [
     "this_step",
     "use",
     "workflow",
+    "wrap",
 ]

@@ -19,6 +19,9 @@ from counterfoil.core.leaves import TAG, TYPE, VALUE, text_from_hex, text_to_hex
 from counterfoil.errors import SecretError
 
 SECRET_CHARACTERS_MIN = 6
+KEY_CHARACTERS_MIN = 16
+"""A key that nobody declared has so many characters, or a digit."""
+
 _BASE64 = frozenset({"bytes", "bytearray"})
 _SETS = frozenset({"set", "frozenset"})
 _PAIRS = frozenset({"map", "odict", "counter"})
@@ -49,6 +52,15 @@ class Scrubber:
             self._texts.append((form, f"[secret {name}]"))
             self._needles += [_quoted(form), text_to_hex(form).encode()]
         self._texts.sort(key=lambda pair: -len(pair[0]))  # one may be a part of another
+
+    def learn(self, name: str, value: str) -> None:
+        """As `add` for a key that was met and not declared: too short a value is passed over, and so is a placeholder.
+
+        Servers without keys are given words such as "ollama" or "not-needed", which stand in ordinary text too.
+        """
+        is_key = len(value) >= KEY_CHARACTERS_MIN or any(each.isdigit() for each in value)
+        if is_key and len(value) >= SECRET_CHARACTERS_MIN:
+            self.add(name, value)
 
     def raw(self, encoded: bytes) -> bytes:
         """JSON bytes without the secrets; the very same object when there is none in them."""

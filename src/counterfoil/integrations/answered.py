@@ -1,0 +1,66 @@
+"""A response as it is recorded, and the client's own response object made of it again.
+
+Recorded are the status, the headers that say something about the answer, and the body, decoded but not interpreted. So
+the value that the code gets is what the client of today makes of it, live as on replay, and no class of a client is in
+the record.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+HTTP_MODULES = frozenset({"httpx", "httpx2"})
+RAW_RESPONSE = "X-Stainless-Raw-Response"
+RETRY_COUNT = "x-stainless-retry-count"
+
+KEPT_HEADERS = frozenset(
+    {
+        *("content-type", "content-disposition", "request-id", "x-request-id", "apim-request-id", "x-amzn-requestid"),
+        *("retry-after", "retry-after-ms", "openai-processing-ms", "openai-version", "openai-model"),
+    }
+)
+KEPT_HEADERS_OF = ("x-ratelimit-", "anthropic-ratelimit-")
+"""All headers that begin so."""
+
+
+def recorded(response: Any) -> dict[str, Any]:
+    """What is kept of a response: plain values."""
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    kept = {name: value for name, value in headers.items() if name in KEPT_HEADERS or name.startswith(KEPT_HEADERS_OF)}
+    answer = {"status": response.status_code, "headers": kept, "body": _text(response.content)}
+    retries = response.request.headers.get(RETRY_COUNT, "0")
+    return answer if retries == "0" else {**answer, "retries": int(retries)}
+
+
+def rebuilt(client: Any, options: Any, answer: dict[str, Any]) -> Any:
+    """A response of the client's own HTTP library, as it was recorded."""
+    http = http_module(client)
+    body = answer["body"]
+    request = http.Request(options.method, str(client._prepare_url(options.url)), headers=_mark(options))  # noqa: SLF001
+    return http.Response(
+        answer["status"],
+        headers=answer["headers"],
+        content=body.encode() if isinstance(body, str) else body,
+        request=request,
+    )
+
+
+def http_module(client: Any) -> ModuleType:
+    """The HTTP library that a client sends with: httpx or httpx2."""
+    kinds = type(client._client).__mro__  # noqa: SLF001 - not told elsewhere
+    roots = (kind.__module__.partition(".")[0] for kind in kinds)
+    return sys.modules[next(root for root in roots if root in HTTP_MODULES)]
+
+
+def _mark(options: Any) -> dict[str, str]:
+    """The header by which the client knows that its caller wants the response itself."""
+    headers = options.headers
+    mark = headers.get(RAW_RESPONSE) if hasattr(headers, "get") else None
+    return {RAW_RESPONSE: mark} if mark else {}
+
+
+def _text(content: bytes) -> str | bytes:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content

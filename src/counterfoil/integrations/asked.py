@@ -1,0 +1,101 @@
+"""What a client's call asks for: the input of its step, and the very request that is sent for it.
+
+What is sent is made from what is recorded, so the two can't differ. No key, no header, no address and no time limit is
+part of it: those may be others when the run is resumed.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+NOT_SENT = frozenset({"Omit", "NotGiven"})
+"""Classes of values that stand for nothing: clients leave them out."""
+
+OF_ONE_ANSWER = frozenset({"x-stainless-raw-response", "____stainless_override_cast_to"})
+"""Headers by which a client tells itself what to make of the answer; none of them is sent as it stands."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One call of a client, as its step has it."""
+
+    method: str
+    path: str
+    body: Any  # plain JSON
+    query: Any
+
+    @property
+    def name(self) -> str:
+        """The path in dots."""
+        _, _, path = self.path.rpartition("://")[2].partition("/") if "://" in self.path else ("", "", self.path)
+        found = ".".join(part for part in path.split("/") if part and part != "v1")
+        return found if found and found.isprintable() else "request"
+
+
+class _OddError(Exception):
+    """A value that is no plain JSON."""
+
+
+def asked_for(client: Any, options: Any) -> Asked:
+    """What these options of a request ask for."""
+    path, _, query = options.url.partition("?")
+    return Asked(options.method.lower(), path, _body(client, options), _query(client, options.params, query))
+
+
+def to_send(asked: Asked, options: Any) -> Any:
+    """The same options with the body that is recorded, and without what is only about the answer."""
+    changed = {"json_data", "extra_json", "post_parser", "headers"}
+    given = {name: value for name, value in vars(options).items() if name not in changed}
+    if isinstance(options.headers, Mapping):
+        headers = {name: value for name, value in options.headers.items() if name.lower() not in OF_ONE_ANSWER}
+        given |= {"headers": headers}
+    if asked.body is not None:
+        given["json_data"] = asked.body
+    return type(options).construct(**given)
+
+
+def package_of(client: Any) -> str:
+    """The name of the package that a client comes from, whatever class a user made of it."""
+    kind = next(kind for kind in type(client).__mro__ if "_process_response" in vars(kind))
+    return kind.__module__.partition(".")[0]
+
+
+def _body(client: Any, options: Any) -> Any:
+    data, extra = options.json_data, options.extra_json
+    if extra is not None:
+        data = extra if data is None else {**data, **extra}
+    try:
+        return _plain(data)
+    except _OddError:
+        return _as_written(client, data)
+
+
+def _query(client: Any, params: Mapping[str, Any], of_path: str) -> Any:
+    given = {name: value for name, value in dict(params).items() if type(value).__name__ not in NOT_SENT}
+    try:
+        return {**dict(parse_qsl(of_path, keep_blank_values=True)), **_plain(given)}
+    except _OddError:
+        return client.qs.stringify(given)
+
+
+def _plain(value: Any) -> Any:
+    """A copy of plain JSON, without what stands for nothing."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None or kind is float:
+        return value
+    if kind is dict:
+        if any(type(name) is not str for name in value):
+            raise _OddError
+        return {name: _plain(item) for name, item in value.items() if type(item).__name__ not in NOT_SENT}
+    if kind is list or kind is tuple:
+        return [_plain(item) for item in value]
+    raise _OddError
+
+
+def _as_written(client: Any, data: Any) -> Any:
+    """What the client itself would write for models, dates and the like."""
+    writer = sys.modules.get(f"{package_of(client)}._utils._json")
+    return json.loads(getattr(writer, "openapi_dumps", json.dumps)(data))

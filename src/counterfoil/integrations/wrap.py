@@ -1,0 +1,107 @@
+"""`wrap`: a client whose calls are model steps inside a run, and plain calls anywhere else.
+
+A wrapped client is a copy of the client with one method covered: `request`, which every call of the kind of client that
+Stainless makes (openai, anthropic and many more) comes to. So types, resources, options, retries, keys and addresses
+stay those of the client.
+"""
+
+import functools
+import inspect
+from typing import Any, TypeVar, Unpack, cast
+
+from counterfoil.engine.calls import Options, StepOptions, options_of
+from counterfoil.engine.context import in_run
+from counterfoil.errors import DeclarationError
+from counterfoil.integrations.answered import rebuilt
+from counterfoil.integrations.calls import WrapOptions, answer_of
+
+T = TypeVar("T")
+
+NEEDED = ("request", "copy", "_process_response", "_maybe_override_cast_to", "_prepare_url")
+"""What a client of that kind has."""
+
+MARK = "counterfoil_options"
+"""Attribute of a wrapped client's class."""
+
+
+def wrap(client: T, **options: Unpack[WrapOptions]) -> T:
+    """A client of the same type whose calls in a workflow's body are recorded as model steps.
+
+    For the clients of openai, anthropic and others of that make, at module level as a rule. Outside a run, and inside a
+    step, calls are made as ever. In a body each is one step, named by its path (`chat.completions`): its intent is on
+    disk before it leaves, its response is kept as it came, and a replay makes the same value of it without a
+    connection. A call that is cut off by a crash is made again, and the journal says so. `retry` bounds the tries of
+    the step, each with the client's own `max_retries` in it.
+
+    Raises DeclarationError for anything else: make that a function, and call it by `ctx.model(function, ...)`.
+    """
+    allowed = WrapOptions.__annotations__
+    for name in options:
+        if name not in allowed:
+            raise _refused(client, f"{name} is no option of a client", f"The options are {', '.join(allowed)}.")
+    settled = options_of(cast("StepOptions", options))
+    before = getattr(type(client), MARK, None)
+    if isinstance(before, Options):
+        if settled == before or settled == Options():
+            return client
+        return _of_class(client, _class(type(client).__mro__[1], settled.over(before)))
+    _check(client)
+    return _of_class(client, _class(cast("Any", type(client)), settled))
+
+
+def _check(client: Any) -> None:
+    if isinstance(client, type) or not all(callable(getattr(client, name, None)) for name in NEEDED):
+        raise _refused(
+            client,
+            "it is no client that can be wrapped: those of openai, anthropic and others of that make can",
+            "Write a function that uses it, and call that by ctx.model(function, ...).",
+        )
+
+
+def _refused(client: Any, problem: str, fix: str) -> DeclarationError:
+    return DeclarationError(name=f"wrap({type(client).__qualname__})", problem=problem, fix=fix)
+
+
+def _of_class(client: T, kind: type) -> T:
+    copy = cast("Any", client).copy()
+    copy.__class__ = kind
+    return cast("T", copy)
+
+
+@functools.lru_cache(maxsize=256)
+def _class(kind: Any, options: Options) -> type:
+    """The class of wrapped clients of this class with these options: `with_options` makes another of the same."""
+    made = _async_class(kind) if inspect.iscoroutinefunction(kind.request) else _sync_class(kind)
+    setattr(made, MARK, options)
+    made.__name__, made.__qualname__, made.__module__ = kind.__name__, kind.__qualname__, kind.__module__
+    made.__doc__ = kind.__doc__
+    return made
+
+
+def _async_class(kind: Any) -> type:
+    class Wrapped(kind):  # type: ignore[misc]
+        async def request(self, cast_to: Any, options: Any, **asked: Any) -> Any:
+            if not in_run():
+                return await super().request(cast_to, options, **asked)
+            cast_to = self._maybe_override_cast_to(cast_to, options)
+            answer = await answer_of(self, options, getattr(self, MARK), streamed=bool(asked.get("stream")))
+            return await self._process_response(
+                cast_to=cast_to,
+                options=options,
+                response=rebuilt(self, options, answer),
+                stream=False,
+                stream_cls=None,
+                retries_taken=answer.get("retries", 0),
+            )
+
+    return Wrapped
+
+
+def _sync_class(kind: Any) -> type:
+    class Wrapped(kind):  # type: ignore[misc]
+        def request(self, cast_to: Any, options: Any, **asked: Any) -> Any:
+            if not in_run():
+                return super().request(cast_to, options, **asked)
+            raise _refused(self, "sync clients in a workflow's body are yet to come", "Use the async client.")
+
+    return Wrapped
