@@ -19,6 +19,7 @@ from pathlib import Path
 
 import apsw
 import msgspec
+from calls import Calls, Clients, bytes_in, conversation, journal_in, stub
 from measure import Line, floor, in_rounds, median_of, noise_of, written_bytes
 from ours import Replayed, branches, checkpoint, many, models, steps, warm_journal
 from peer_dbos import NAME as DBOS
@@ -30,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 FLOOR = "floor: one write and sync"
 OURS = "ours"
 ALONE = "one branch"
+BARE, REPLAY = "the client alone", "replayed"
 
 Figures = AsyncIterator[Line]
 
@@ -161,6 +163,39 @@ async def disk_bytes_per_event(folder: Path, _: Dbos) -> Figures:
         yield msgspec.structs.replace(line, value=each, met=each <= 1500)
 
 
+async def model_calls(folder: Path, _: Dbos) -> Figures:
+    """CPU of a call of the real client in a run, beyond what the client alone takes; then the same from the record."""
+    count = 100
+    with stub() as url:
+        clients = Clients(url)
+        for name, call in ("wrapped", clients.by_wrap), ("own_function", clients.by_function):
+            calls = Calls(name, call)
+            async with journal_in(folder / name) as journal:
+                contestants = {
+                    BARE: lambda: clients.bare_calls(count),
+                    OURS: lambda calls=calls, journal=journal: calls.live(journal, count),
+                    REPLAY: lambda calls=calls, journal=journal: calls.replayed(journal, count),
+                    "between": lambda calls=calls, journal=journal: _stopped(calls, journal),
+                }
+                rounds = await in_rounds(contestants, 5)
+            added = median_of(rounds, lambda each: each.paces[OURS].cpu_us - each.paces[BARE].cpu_us)
+            yield _line_at_most(f"cpu_us_added_to_a_{name}_call", added, rounds, target=1000)
+            again = median_of(rounds, lambda each: each.paces[REPLAY].cpu_us)
+            yield _line_at_most(f"cpu_us_of_a_replayed_{name}_call", again, rounds, target=300)
+
+
+async def conversation_bytes(folder: Path, _: Dbos) -> Figures:
+    """100 calls over a growing conversation: what the store holds, against the conversation as it is in the end."""
+    with stub() as url:
+        talk = conversation(Clients(url).wrapped, 100)
+        async with journal_in(folder / "conversation") as journal:
+            final = await journal.run(talk)
+    stored = bytes_in(folder / "conversation")
+    line = Line(name="bytes_of_a_conversation", value=stored, unit="bytes", peer="the conversation in the end")
+    ratio = round(stored / final, 2)
+    yield msgspec.structs.replace(line, peer_value=final, ratio=ratio, target="ratio <= 3", met=ratio <= 3)
+
+
 FIGURES = (
     sequential_steps,
     concurrent_steps,
@@ -169,6 +204,8 @@ FIGURES = (
     replay_steps,
     order_of_branches,
     disk_bytes_per_event,
+    model_calls,
+    conversation_bytes,
 )
 
 
@@ -197,6 +234,17 @@ def _cpu(name: str, rounds, *, target: int, peer: str | None = None) -> Line:
         return line
     theirs = round(median_of(rounds, lambda each: each.paces[peer].cpu_us))
     return msgspec.structs.replace(line, peer=peer, peer_value=theirs, ratio=round(theirs / value, 1))
+
+
+async def _stopped(calls: Calls, journal) -> int:
+    await calls.stop(journal)
+    return 1
+
+
+def _line_at_most(name: str, value: float, rounds, *, target: int) -> Line:
+    return Line(
+        name=name, value=round(value), unit="us", target=f"<= {target}", met=value <= target, note=noise_of(rounds)
+    )
 
 
 async def main() -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from counterfoil.core.alike import circle, differences
+from counterfoil.core.alike import circle, differences, is_surely_same
 from counterfoil.core.canonical import canonical, digest
 from counterfoil.core.declared import declared
 from counterfoil.core.fit import fitted, left_out, type_name
@@ -185,6 +185,8 @@ def _back(value: Any, encoded: Encoded, find: Find, *, where: str) -> Any:
         raise NotStorableError(
             where=where, path=_path(unfit.path), type=unfit.type, reason=unfit.reason, fix=fix
         ) from None
+    if is_surely_same(value, back):
+        return back
     for path, part in differences(value, back):
         reason = "read back, it is not the same"
         raise NotStorableError(where=where, path=path, type=type(part).__name__, reason=reason, fix=fix)

@@ -7,7 +7,6 @@ built at all is not decided here.
 
 import dataclasses
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -180,11 +179,18 @@ def _state(value: Any) -> dict[str, Any]:
     held: Any = object.__getstate__(value)
     both = held if isinstance(held, tuple) else (held,)
     state = {name: part for each in both for name, part in (each or {}).items()}
-    return {name: part for name, part in state.items() if not _is_bookkeeping(type(value), name)}
+    class_: Any = type(value)
+    bookkeeping = _bookkeeping(class_)
+    return {name: part for name, part in state.items() if name not in bookkeeping}
 
 
-def _is_bookkeeping(class_: type, name: str) -> bool:
-    return name in _BOOKKEEPING or isinstance(inspect.getattr_static(class_, name, None), functools.cached_property)
+@functools.lru_cache(maxsize=4096)
+def _bookkeeping(class_: Any) -> frozenset[str]:
+    """Names under which an instance keeps what is none of its content."""
+    found: dict[str, Any] = {}
+    for each in reversed(class_.__mro__):
+        found.update(vars(each))
+    return _BOOKKEEPING | {name for name, value in found.items() if isinstance(value, functools.cached_property)}
 
 
 def _taken(
@@ -197,8 +203,9 @@ def _taken(
             content[name] = read(name) if read else getattr(value, name)
         except (AttributeError, KeyError):
             unset.append(name)
-    class_ = type(value)
-    others = {k: v for k, v in state.items() if k not in content and not _is_bookkeeping(class_, k)}
+    class_: Any = type(value)
+    bookkeeping = _bookkeeping(class_)
+    others = {name: part for name, part in state.items() if name not in content and name not in bookkeeping}
     return _parts(content, unset=unset, others=others)
 
 
