@@ -16,7 +16,7 @@ from counterfoil.testing.dialects import Dialect, Json, canonical, prompt_digest
 Kind: TypeAlias = Literal["model", "tool"]
 Drop: TypeAlias = Literal["before", "after"] | None
 Answer: TypeAlias = str | dict[str, Json]
-End: TypeAlias = Literal["whole", "cut", "clean cut", "error event"]
+End: TypeAlias = Literal["whole", "cut", "clean cut", "error event", "silence"]
 T = TypeVar("T")
 
 BODIES = {"choices", "output"}  # what a whole body has and a chat message has not
@@ -39,6 +39,7 @@ class Plan(TypedDict, total=False):
     cuts: Sequence[int | None]  # break the connection after so many events; a plain answer in its middle
     clean_cuts: Sequence[int | None]  # end a stream after so many events as if that were all, without its end mark
     error_events: Sequence[int | None]  # after so many events the stream says that it failed, and ends
+    stalls: Sequence[int | None]  # after so many events a stream says nothing more until its caller leaves
     gzip: bool  # compress answers to those who accept it
     honours_keys: bool  # a known `Idempotency-Key` gets the answer it had, and no second work is done
     strict: bool  # refuse calls of tools and results that are not one to one, as providers do
@@ -77,8 +78,8 @@ def checked(plan: Plan) -> Plan:
     for drop in (*plan.get("drops", ()), *plan.get("tool_drops", ())):
         if drop not in {"before", "after", None}:
             raise ValueError(f'a drop is "before", "after" or null, not {drop!r}')
-    counts: list[Json] = [*plan.get("cuts", ()), *plan.get("clean_cuts", ()), *plan.get("error_events", ())]
-    for count in counts:
+    cuts: list[Json] = [*plan.get("cuts", ()), *plan.get("clean_cuts", ())]
+    for count in (*cuts, *plan.get("error_events", ()), *plan.get("stalls", ())):
         if count is not None and (not isinstance(count, int) or count < 0):
             raise ValueError(f"a stream breaks after a number of events or, with null, not at all, not {count!r}")
     return plan
@@ -112,6 +113,7 @@ def _break(plan: Plan, n: int) -> tuple[int | None, End]:
         (_nth(plan.get("cuts"), n, None), "cut"),
         (_nth(plan.get("clean_cuts"), n, None), "clean cut"),
         (_nth(plan.get("error_events"), n, None), "error event"),
+        (_nth(plan.get("stalls"), n, None), "silence"),
     ]
     planned = [each for each in breaks if each[0] is not None]
     return min(planned, key=lambda each: each[0] or 0, default=(None, "whole"))

@@ -6,15 +6,16 @@ A connection kept open would hide that, and a pooled one could fail by chance as
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import selectors
 import socket
 import zlib
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Protocol, Self
 
 from counterfoil.testing.anthropic_wire import Messages
 from counterfoil.testing.calls import Book, Request, Visit
@@ -115,28 +116,31 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, visit: Visit) -> None:
         """Send the events one by one; the log has each of them just before the caller can have it."""
-        events, is_whole = _planned(visit, self._dialect)
-        frames, tail = _frames(events, compress=self._compresses(visit), ends=visit.turn.end != "cut")
-        settle, sent = self.server.book.settle, 0
-        settle(visit, delivered=None if frames else False)
-        try:
+        stream, sent = _Stream.of(visit, self._dialect, compress=self._compresses(visit)), 0
+        settle = self.server.book.settle
+        settle(visit, delivered=None if stream.frames else stream.delivered)
+        with contextlib.suppress(OSError):
             self._begin(HTTPStatus.OK, "text/event-stream; charset=utf-8", visit)
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
-            for frame in frames:
+            for frame in stream.frames:
                 if not self._hold(visit.turn.pace if sent else 0):
-                    return self._leave(visit, events_sent=sent)
-                is_last = sent + 1 == len(frames)
-                settle(visit, delivered=is_whole if is_last else None, events_sent=sent + 1)
-                self.wfile.write(frame + tail if is_last else frame)
+                    break
+                is_last = sent + 1 == len(stream.frames)
+                settle(visit, delivered=stream.delivered if is_last else None, events_sent=sent + 1)
+                self.wfile.write(frame)
                 sent += 1
-            if not frames:
-                self.wfile.write(tail)
-        except OSError:
-            self._leave(visit, events_sent=sent)
+            self._end(stream, visit)
+        settle(visit, delivered=bool(stream.delivered) and sent == len(stream.frames), events_sent=sent)
 
-    def _hold(self, seconds: float) -> bool:
-        """Hold the answer back; False as soon as the caller, or the stub itself, is gone."""
+    def _end(self, stream: _Stream, visit: Visit) -> None:
+        if not stream.frames:
+            self.wfile.write(stream.tail)
+        if visit.turn.end == "silence":
+            self._hold(None)
+
+    def _hold(self, seconds: float | None) -> bool:
+        """Hold the answer back, with None for good; False as soon as the caller, or the stub itself, is gone."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.connection, selectors.EVENT_READ)
             selector.register(self.server.stopped, selectors.EVENT_READ)
@@ -174,6 +178,33 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header("retry-after", visit.turn.retry_after)
 
 
+class _Packer(Protocol):
+    """What zlib makes, which has no public name."""
+
+    def compress(self, data: bytes, /) -> bytes: ...
+    def flush(self, mode: int = ..., /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The chunks of a streamed answer, as far as they are sent."""
+
+    frames: list[bytes]  # one for each event, which can be read as soon as it is there
+    tail: bytes  # what ends the body, unless it has no end; the last frame has it too
+    delivered: bool | None  # once all are sent: whether the end mark is among them; None: the caller waits for it
+
+    @classmethod
+    def of(cls, visit: Visit, dialect: Dialect, *, compress: bool) -> Self:
+        events, is_whole = _planned(visit, dialect)
+        end = visit.turn.end
+        packer = zlib.compressobj(wbits=GZIP_WINDOW) if compress else None
+        frames = [_chunk(_packed(text.encode(), packer)) for text in events]
+        tail = b"" if end in {"cut", "silence"} else (_chunk(packer.flush()) if packer else b"") + END
+        if frames:
+            frames[-1] += tail
+        return cls(frames, tail, None if end == "silence" and not is_whole else is_whole)
+
+
 def _planned(visit: Visit, dialect: Dialect) -> tuple[list[str], bool]:
     """Return the events of a stream that are sent, and whether its end mark is among them."""
     events = list(visit.work.events) if visit.work else []
@@ -184,14 +215,8 @@ def _planned(visit: Visit, dialect: Dialect) -> tuple[list[str], bool]:
     return (([*sent, dialect.broken(sent)] if visit.turn.end == "error event" else sent), False)
 
 
-def _frames(events: Sequence[str], *, compress: bool, ends: bool) -> tuple[list[bytes], bytes]:
-    """Return a chunk for each event, readable as soon as it is there, and what ends the body, if it has an end."""
-    packer = zlib.compressobj(wbits=GZIP_WINDOW) if compress else None
-    chunks = [text.encode() for text in events]
-    if not packer:
-        return [_chunk(each) for each in chunks], END if ends else b""
-    frames = [_chunk(packer.compress(each) + packer.flush(zlib.Z_SYNC_FLUSH)) for each in chunks]
-    return frames, _chunk(packer.flush()) + END if ends else b""
+def _packed(content: bytes, packer: _Packer | None) -> bytes:
+    return packer.compress(content) + packer.flush(zlib.Z_SYNC_FLUSH) if packer else content
 
 
 def _chunk(content: bytes) -> bytes:
