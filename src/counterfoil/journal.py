@@ -22,6 +22,7 @@ from counterfoil.core.failure import printable
 from counterfoil.core.integrity import Anchor
 from counterfoil.core.keys import check_run_id
 from counterfoil.core.scrub import Scrubber
+from counterfoil.core.sharing import WholeEvents
 from counterfoil.core.state import Status
 from counterfoil.engine import inspection, queries
 from counterfoil.engine.calls import Call
@@ -255,13 +256,13 @@ class Journal:
         query = Query(statuses=states, workflow=workflow, tags=dict(tags or {}), before=before, limit=limit)
         return [Run(self, head, known_workflow(head.workflow)) for head in await self.store.heads(query)]
 
-    async def events(self, id: str) -> Sequence[Event]:
-        """All events of a run, in order.
+    async def events(self, id: str) -> WholeEvents:
+        """All events of a run, in order, each with its whole input: those of a long conversation one at a time.
 
         Raises RunNotFoundError, JournalDamagedError, JournalUnreadableError, ArtifactMissingError,
         ArtifactAlteredError.
         """
-        return await artifacts.read_all(await self._records(id), id, self.store.artifact)
+        return WholeEvents(id, await artifacts.read_all(await self._records(id), id, self.store.artifact))
 
     async def verify(self, id: str, *, anchors: Sequence[Anchor] = ()) -> queries.Verification:
         """Check a run's chain, sequence, transitions and artifacts. `anchors` are heads kept outside the store."""

@@ -161,7 +161,7 @@ async def _notes(journal: Journal, ground: Ground, error: RunError) -> list[str]
     """What belongs to the error and is not in it: the recorded traceback of the user's code, and how to go on."""
     notes = []
     if ground.with_traceback and isinstance(error, RunFailedError | RunPausedError):
-        notes += tracebacks(await journal.events(ground.run))[-1:]
+        notes += tracebacks((await journal.events(ground.run)).stored)[-1:]
     if isinstance(error, RunPausedError | RunStoppedError):
         notes.append(f"To go on:\n  {shlex.join(ground.again)}")
     return notes
@@ -175,7 +175,7 @@ def tracebacks(events: Sequence[Event]) -> list[str]:
 
 async def _result(journal: Journal, ground: Ground) -> str:
     """The recorded result as plain JSON, whatever its type is in the code."""
-    bodies = [event.body for event in await journal.events(ground.run)]
+    bodies = [event.body for event in (await journal.events(ground.run)).stored]
     raw = next(bytes(body.result) for body in reversed(bodies) if isinstance(body, RunCompleted))
     shown = plainly(raw)
     return (shown if ground.as_json else msgspec.json.format(shown, indent=2)).decode()

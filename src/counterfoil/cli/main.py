@@ -176,7 +176,7 @@ async def list_runs(options: Options, /, **given: Any) -> Exit:
 async def show(options: Options, /, run: str) -> Exit:
     """Show a run: its timeline by index, where replay ended and live began, what it waits for."""
     async with looking.existing(options) as journal:
-        seen = view(await journal.head(run), await journal.events(run))
+        seen = view(await journal.head(run), (await journal.events(run)).stored)
     if options.as_json:
         console.put_object(objects.view_object(seen))
         return Exit.DONE

@@ -41,13 +41,14 @@ class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     cut: Diagnostic[int] = 0  # exceptions that stood behind or in this one, and are not here
 
 
-class Shared(msgspec.Struct, frozen=True, kw_only=True):
+class Shared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Most of an input stands in an earlier one: so much of its beginning and of its end, in bytes of JSON.
 
     A growing conversation is stored once this way, whatever the shape of its messages.
     """
 
     base: Critical[int]  # seq of the event with the other input, which may itself share an earlier one
+    part: Critical[int] = 0  # which of that event's requests, from 1; 0: the input of an intent
     head: Critical[int]
     tail: Critical[int]
 

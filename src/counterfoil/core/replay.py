@@ -112,7 +112,7 @@ class Cursor:
     """Walks one run's record while the code runs again."""
 
     def __init__(self, state: RunState) -> None:
-        self._recorded = dict(state.steps)
+        self._recorded, self._inputs = dict(state.steps), state.inputs
         self._order = list(state.order)
         self._position = 0
         self._asked: set[str] = set()
@@ -130,7 +130,7 @@ class Cursor:
         recorded = self._recorded.get(operation.key)
         decision: Decision = Execute()
         if recorded is not None:
-            mismatch = _compare(recorded, operation)
+            mismatch = self._compared(recorded, operation)
             if mismatch:
                 return mismatch
             self._asked.add(operation.key)
@@ -152,7 +152,7 @@ class Cursor:
             return Execute()
         self._handed.add(operation.key)
         self._asked.add(operation.key)
-        return _compare(recorded, operation) or _decide(recorded)
+        return self._compared(recorded, operation) or _decide(recorded)
 
     def hand_over(self) -> Turn | Consumed | Mismatch:
         """The next turn, for a run that is quiet: each of its tasks waits for something unfinished."""
@@ -179,6 +179,10 @@ class Cursor:
         left = [step for key, step in self._recorded.items() if key not in self._asked]
         return _unfinished(min(left, key=lambda step: step.seq))
 
+    def _compared(self, recorded: StepState, operation: Operation) -> Mismatch | None:
+        whole = None if recorded.input is None else self._inputs.whole(recorded.input)
+        return _compare(recorded, operation, whole=whole)
+
     def _consume(self) -> Consumed:
         self._is_consumed = True
         turns = tuple(Turn(key, decision) for key, decision in self._held.items())
@@ -203,14 +207,14 @@ def _decide(step: StepState) -> Decision:
     )
 
 
-def _compare(recorded: StepState, operation: Operation) -> Mismatch | None:
+def _compare(recorded: StepState, operation: Operation, *, whole: bytes | None) -> Mismatch | None:
     if (recorded.kind, recorded.name) != (operation.kind, operation.name):
         return _mismatch(recorded, operation, "step_mismatch", found=())
-    if recorded.input is None or bytes(recorded.input) == operation.input:
+    if whole is None or whole == operation.input:
         return None
     if codec.input_digest(operation.input) == recorded.digest:  # the same, spelled in another order
         return None
-    found = differences(bytes(recorded.input), operation.input)
+    found = differences(whole, operation.input)
     if [(each.pointer, each.recorded) for each in found] == [(f"/{CLOSURE}", None)]:
         return None  # recorded by release 0.1.0, which did not look there
     return _mismatch(recorded, operation, "input_mismatch", found=found)

@@ -39,6 +39,7 @@ from counterfoil.core.events import (
     encode,
 )
 from counterfoil.core.parts import ErrorRecord, Value
+from counterfoil.core.sharing import Inputs, Piece
 from counterfoil.errors import IllegalTransitionError
 
 REDUCER = 1
@@ -133,7 +134,7 @@ class StepState(msgspec.Struct, kw_only=True):
     name: str
     status: StepStatus
     seq: int  # of its first event
-    input: Value | None = None
+    input: Value | Piece | None = None  # a piece, if most of it stands in an earlier one: see `RunState.inputs`
     digest: str | None = None
     contract: str | None = None
     try_number: int = 0
@@ -148,7 +149,7 @@ class StepState(msgspec.Struct, kw_only=True):
     worst_cost_usd: float | None = None
 
 
-class RunState(msgspec.Struct, kw_only=True):
+class RunState(msgspec.Struct, kw_only=True, dict=True):
     """What is known of one run. Changed by `apply` only."""
 
     run: str
@@ -171,14 +172,23 @@ class RunState(msgspec.Struct, kw_only=True):
     started: Instant = 0
     updated: Instant = 0
 
+    def __post_init__(self) -> None:
+        self.inputs = Inputs(self.run)  # of all tries; no field, as it is only how the steps' inputs are held
+
     def apply(self, event: Event) -> None:
-        """Take one event in. Raises IllegalTransitionError, and then nothing has changed."""
+        """Take one event in.
+
+        Raises IllegalTransitionError, and JournalUnreadableError for an input most of which should stand in another
+        one that is not there; then nothing has changed.
+        """
         envelope, body = event.envelope, event.body
         self.check(event)
         self.seq, self.updated = envelope.seq, envelope.time
         if body.type in PROGRESS:
             self.attempt_progress = True
         _TAKE.get(type(body), _nothing)(self, event, body)
+        if getattr(body, "sends", ()):
+            self.inputs.take(event)
         self.status = RUN_TRANSITIONS.get((self.status, body.type), self.status)
 
     def check(self, event: Event) -> None:
@@ -197,6 +207,7 @@ class RunState(msgspec.Struct, kw_only=True):
             status = self._status_of(body.reopened)
             if status not in REOPENABLE:
                 self._illegal(body, f"step {body.reopened}", status)
+        self.inputs.check(event)
 
     def open_steps(self) -> list[StepState]:
         """Steps whose last try has no outcome, in program order of their first event."""
@@ -253,7 +264,9 @@ def _failed(state: RunState, _: Event, body: RunFailed) -> None:
 def _intended(state: RunState, event: Event, body: StepIntended) -> None:
     step = state.steps.get(cast("str", event.step)) or _new_step(state, event, body.kind, name=body.name)
     step.status, step.try_number, step.attempt = StepStatus.OPEN, event.envelope.try_number, event.attempt
-    step.input, step.digest, step.contract = body.input, body.digest, event.envelope.contract
+    (piece,) = state.inputs.take(event)
+    step.input, step.digest = piece if body.shared else body.input, body.digest
+    step.contract = event.envelope.contract
     step.worst_cost_usd, step.due = body.worst_cost_usd, None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from counterfoil import artifacts
-from counterfoil.core import integrity
+from counterfoil.core import codec, integrity
 from counterfoil.core.clock import SECOND, Instant
 from counterfoil.core.events import (
     BOOKKEEPING,
@@ -28,6 +28,7 @@ from counterfoil.core.events import (
 from counterfoil.core.failure import short_type
 from counterfoil.core.integrity import Anchor, Flaw
 from counterfoil.core.parts import ErrorRecord
+from counterfoil.core.sharing import WholeEvents
 from counterfoil.core.state import RunState, fold
 from counterfoil.errors import ArtifactError, ArtifactMissingError, CounterfoilError
 from counterfoil.store import Head
@@ -119,7 +120,7 @@ def summary(events: Sequence[Event]) -> Summary:
 async def verify(
     row: Head, records: Sequence[Record], fetch: artifacts.Fetch, *, anchors: Sequence[Anchor] = ()
 ) -> Verification:
-    """Check a run: the chain, the gapless sequence, the artifacts, the transitions, and that its row says the same.
+    """Check a run: chain, sequence, artifacts, transitions, the digest of each whole input, and what its row says.
 
     The row was read before the records, so a run that goes on meanwhile has no flaw by that.
     """
@@ -129,7 +130,8 @@ async def verify(
     found += [flaw for record in records for flaw in await _artifact_flaws(record, row.run, fetch)]
     if not found:
         try:
-            found = _status_flaws(row, fold(row.run, await artifacts.read_all(records, row.run, fetch)))
+            events = WholeEvents(row.run, await artifacts.read_all(records, row.run, fetch))
+            found = [*_status_flaws(row, fold(row.run, events.stored)), *_input_flaws(events)]
         except CounterfoilError as error:
             found = [Flaw(getattr(error, "seq", 0), str(error))]
     head = records[-1].hash.hex() if records else ""
@@ -149,6 +151,14 @@ async def _artifact_flaws(record: Record, run: str, fetch: artifacts.Fetch) -> l
     except CounterfoilError:
         return []
     return []
+
+
+def _input_flaws(events: Iterable[Event]) -> Iterable[Flaw]:
+    """Inputs that are not what their digests were made of. Of most of them a part stands in an earlier event."""
+    for event in events:
+        body = event.body
+        if isinstance(body, StepIntended | TimerSet) and codec.input_digest(bytes(body.input)) != body.digest:
+            yield Flaw(event.seq, "its input, whole, has another digest than the one that it was recorded with")
 
 
 def _status_flaws(row: Head, state: RunState) -> list[Flaw]:

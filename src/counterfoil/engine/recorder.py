@@ -1,21 +1,25 @@
 """Writes one run's events: numbers, links, folds and sends them to the store, in order.
 
 `note` queues an event; `flush` appends what is queued as one transaction. Every event is folded into the run's state
-before it is queued, so an illegal one is refused here and never reaches the store. What is too large for the journal
-goes to the store beside it, in the same append.
+before it is queued, so an illegal one is refused here and never reaches the store. Of an input that most of an earlier
+one begins and ends, only the rest is written, and what is left out is decided on the bytes without secrets. What is too
+large for the journal goes to the store beside it, in the same append.
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
 from counterfoil import artifacts
 from counterfoil.artifacts import Sealed
-from counterfoil.core import events, integrity
+from counterfoil.core import codec, events, integrity
 from counterfoil.core.clock import Instant
-from counterfoil.core.events import ArtifactStored, Body, Envelope, Event, LateReport, Record
+from counterfoil.core.events import ArtifactStored, Body, Envelope, Event, LateReport, Record, StepIntended
+from counterfoil.core.nearest import Nearest
+from counterfoil.core.parts import Send
 from counterfoil.core.scrub import Scrubber
+from counterfoil.core.sharing import REQUESTS, family_of
 from counterfoil.core.state import RunState, Status
 from counterfoil.engine.system import System
 from counterfoil.store import Append, Head, Message, Store, Timer
@@ -27,7 +31,7 @@ class Recorder:
     """The pen of a run's owner."""
 
     def __init__(self, store: Store, system: System, scrubber: Scrubber, *, head: Head, state: RunState) -> None:
-        self.state = state
+        self.state, self._nearest = state, Nearest(state.inputs)
         self._store, self._system, self._scrubber = store, system, scrubber
         self._run, self.epoch = head.run, head.epoch
         self._durable, self._hash = head.seq, head.hash
@@ -64,8 +68,13 @@ class Recorder:
             incarnation=self.state.incarnation,
             contract=contract,
         )
-        sealed, body = self._sealed(envelope, body)
-        self.state.apply(Event(envelope, body, sealed.record.hash))
+        raw, body = self._scrubbed(body)
+        stored = self._shared(body, step)
+        raw = raw if stored is body else events.encode(stored)
+        sealed = artifacts.seal(envelope, raw, salt=self._system.salt(), previous=self._hash)
+        self.state.apply(Event(envelope, stored, sealed.record.hash))
+        if stored is not body and isinstance(body, StepIntended):
+            self.state.inputs.keep(bytes(body.input))
         self._queued.append(sealed.record)
         self._artifacts |= sealed.artifacts
         if isinstance(body, ArtifactStored) and content is not None:
@@ -126,13 +135,30 @@ class Recorder:
             )
         )
 
-    def _sealed(self, envelope: Envelope, body: B) -> tuple[Sealed, B]:
+    def _scrubbed(self, body: B) -> tuple[bytes, B]:
+        """The body without secrets, encoded and not. What is said of an input is said of it without them too."""
         encoded = events.encode(body)
         raw = self._scrubber.raw(encoded)
-        sealed = artifacts.seal(envelope, raw, salt=self._system.salt(), previous=self._hash)
         if raw is encoded:
-            return sealed, body
-        return sealed, cast("B", events.read(sealed.record, self._run, artifact=raw).body)
+            return raw, body
+        scrubbed = msgspec.json.decode(raw, type=type(body))
+        if isinstance(scrubbed, StepIntended) and isinstance(body, StepIntended) and scrubbed.input != body.input:
+            scrubbed = msgspec.structs.replace(scrubbed, digest=codec.input_digest(bytes(scrubbed.input)))
+            raw = events.encode(scrubbed)
+        return raw, scrubbed
+
+    def _shared(self, body: Body, step: str | None) -> Body:
+        """The body as it is stored: of an input, and of requests, what no earlier one of the run has."""
+        if isinstance(body, StepIntended):
+            found = self._nearest.shared(bytes(body.input), step=step or "", family=family_of(body))
+            return msgspec.structs.replace(body, input=found[0], shared=found[1]) if found else body
+        sends: tuple[Send, ...] = getattr(body, "sends", ())
+        shared = tuple(self._shared_send(send, step or "") for send in sends)
+        return msgspec.structs.replace(body, sends=shared) if shared != sends else body
+
+    def _shared_send(self, send: Send, step: str) -> Send:
+        found = self._nearest.shared(bytes(send.request), step=step, family=REQUESTS)
+        return msgspec.structs.replace(send, request=found[0], request_shared=found[1]) if found else send
 
 
 def first_record(run: str, body: Body, *, now: Instant, system: System, scrubber: Scrubber) -> Sealed:
