@@ -6,7 +6,9 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
     CounterfoilError
     ├── DeclarationError ── DuplicateWorkflowError
     ├── CallError ── NotInRunError, NestedStepError, SyncStepCalledError, ConcurrentCallError,
-    │                CallCancelledError, UnsafeConstructError, BranchLeftError, ResourceNotGivenError
+    │                CallCancelledError, UnsafeConstructError, BranchLeftError, ResourceNotGivenError,
+    │                SendRefusedError
+    ├── StreamCutError
     ├── ValueFormError ── NotStorableError ── ResultNotStorableError, ResultTypeUnknownError,
     │                   NotReadableError, ExceptionUnknownError, InputInvalidError
     ├── SecretError
@@ -167,6 +169,28 @@ class CallCancelledError(CallError):
         "Use the step's timeout= instead, then resume."
     )
     what: str
+
+
+class SendRefusedError(CallError):
+    """A request of a model step was not sent: it could not be written down first, or its step is over."""
+
+    code = "send_refused"
+    sentence = "{step}: the request to {url} was not sent: {why}"
+    advice = "{fix}"
+    step: str
+    url: str
+    why: str
+    fix: str
+
+
+class StreamCutError(CounterfoilError):
+    """A model's streamed answer ended before the mark by which its protocol says that it is whole."""
+
+    code = "stream_cut"
+    sentence = "the stream of {url} ended after {events} events without its end mark"
+    advice = "What had come is no answer, and the step is tried again. If it always ends so, ask the provider."
+    url: str
+    events: int
 
 
 class ValueFormError(CounterfoilError):

@@ -13,7 +13,7 @@ import msgspec
 
 from counterfoil.core.clock import Instant, after
 from counterfoil.core.patience import stated_seconds
-from counterfoil.errors import ResultNotStorableError
+from counterfoil.errors import ResultNotStorableError, StreamCutError
 
 TRANSIENT_STATUSES = frozenset({408, 409, 429})
 SERVER_ERRORS = range(500, 600)
@@ -96,7 +96,7 @@ def is_transient(error: BaseException) -> bool:
     if status is not None:
         return status in TRANSIENT_STATUSES or status in SERVER_ERRORS
     own = type(error)  # asked for its class, a foreign exception may raise
-    if issubclass(own, ConnectionError | TimeoutError):
+    if issubclass(own, ConnectionError | TimeoutError | StreamCutError):
         return True
     number = _part(error, "errno")
     if issubclass(own, OSError) and isinstance(number, int) and number in _UNREACHABLE:

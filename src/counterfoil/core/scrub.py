@@ -5,6 +5,7 @@ decoded record, so it sees the replaced text too, live as on replay.
 """
 
 import base64
+import bisect
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +23,7 @@ SECRET_CHARACTERS_MIN = 6
 KEY_CHARACTERS_MIN = 16
 """A key that nobody declared has so many characters, or a digit."""
 
+LEARNED_MAX = 256
 _BASE64 = frozenset({"bytes", "bytearray"})
 _SETS = frozenset({"set", "frozenset"})
 _PAIRS = frozenset({"map", "odict", "counter"})
@@ -33,12 +35,15 @@ _UNTOUCHED = frozenset({  # no text, and unreadable if a piece of it were replac
 
 
 class Scrubber:
-    """Replaces the values of declared secrets."""
+    """Replaces the values of declared secrets. Used by several threads: what it holds is only put in and taken out."""
 
-    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
+    def __init__(self, secrets: Mapping[str, str] | None = None, *, learns: bool = True) -> None:
         """`secrets` maps names to values. Raises SecretError as `add` does."""
+        self.outcomes: Scrubber = Scrubber(learns=False) if learns else self
+        """For what is not compared on a replay: knows the secrets that were learned from requests, too."""
         self._texts: list[tuple[str, str]] = []
         self._needles: list[bytes] = []
+        self._learned: list[tuple[str, str]] = []
         for name, value in (secrets or {}).items():
             self.add(name, value)
 
@@ -49,22 +54,32 @@ class Scrubber:
         if (value, f"[secret {name}]") in self._texts:
             return
         for form in _forms(value):
-            self._texts.append((form, f"[secret {name}]"))
+            bisect.insort(self._texts, (form, f"[secret {name}]"), key=_longest_first)  # one may be a part of another
             self._needles += [_quoted(form), text_to_hex(form).encode()]
-        self._texts.sort(key=lambda pair: -len(pair[0]))  # one may be a part of another
+        if self.outcomes is not self:
+            self.outcomes.add(name, value)
 
     def learn(self, name: str, value: str) -> None:
-        """As `add` for a key that was met and not declared: too short a value is passed over, and so is a placeholder.
+        """Keep a key that a request carries out of all outcomes from now on; the last ones, as they may change.
 
-        Servers without keys are given words such as "ollama" or "not-needed", which stand in ordinary text too.
+        Not out of inputs: a replay compares those before it has seen any request. A placeholder is passed over.
         """
-        is_key = len(value) >= KEY_CHARACTERS_MIN or any(each.isdigit() for each in value)
-        if is_key and len(value) >= SECRET_CHARACTERS_MIN:
+        if self.outcomes is not self:
+            self.outcomes.learn(name, value)
+        elif _is_key(value) and all(value != text for text, _ in tuple(self._texts)):
+            self.add(name, value)
+            self._learned.append((name, value))
+            if len(self._learned) > LEARNED_MAX:
+                self._forget(*self._learned.pop(0))
+
+    def add_key(self, name: str, value: str) -> None:
+        """As `add`, for a key that a client holds and nobody declared: a placeholder is passed over."""
+        if _is_key(value):
             self.add(name, value)
 
     def raw(self, encoded: bytes) -> bytes:
         """JSON bytes without the secrets; the very same object when there is none in them."""
-        if self._texts and (any(needle in encoded for needle in self._needles) or _has_base64(encoded)):
+        if self._texts and (any(needle in encoded for needle in tuple(self._needles)) or _has_base64(encoded)):
             plain = msgspec.json.decode(encoded)
             scrubbed = self._walk(plain)
             return encoded if scrubbed == plain else msgspec.json.encode(scrubbed)
@@ -72,15 +87,21 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         """Text without the secrets."""
-        for value, name in self._texts:
+        for value, name in tuple(self._texts):
             text = text.replace(value, name)
         return text
 
     def content(self, content: bytes) -> bytes:
         """Any bytes without the secrets, as far as they stand in them as UTF-8 or inside JSON."""
-        for value, name in self._texts:
+        for value, name in tuple(self._texts):
             content = content.replace(value.encode("utf-8", "surrogatepass"), name.encode())
         return content
+
+    def _forget(self, name: str, value: str) -> None:
+        for form in _forms(value):
+            self._texts.remove((form, f"[secret {name}]"))
+            for needle in (_quoted(form), text_to_hex(form).encode()):
+                self._needles.remove(needle)
 
     def _walk(self, plain: Any) -> Any:
         if isinstance(plain, str):
@@ -122,6 +143,16 @@ class Scrubber:
 
     def _items(self, plain: dict[str, Any]) -> dict[str, Any]:
         return {self.text(key): self._walk(item) for key, item in plain.items()}
+
+
+def _longest_first(pair: tuple[str, str]) -> int:
+    return -len(pair[0])
+
+
+def _is_key(value: str) -> bool:
+    """Servers without keys are given words such as "ollama" or "not-needed", which stand in ordinary text too."""
+    is_odd = len(value) >= KEY_CHARACTERS_MIN or any(each.isdigit() for each in value)
+    return is_odd and len(value) >= SECRET_CHARACTERS_MIN
 
 
 def _has_base64(encoded: bytes) -> bool:

@@ -147,6 +147,7 @@ class StepState(msgspec.Struct, kw_only=True):
     tries_before: int = 0  # tries set aside when a person reopened the step
     unknown_tries: int = 0  # since then
     worst_cost_usd: float | None = None
+    calls: int | msgspec.UnsetType = msgspec.UNSET  # requests of the present try that may count; unset: one
 
 
 class RunState(msgspec.Struct, kw_only=True, dict=True):
@@ -267,7 +268,14 @@ def _intended(state: RunState, event: Event, body: StepIntended) -> None:
     (piece,) = state.inputs.take(event)
     step.input, step.digest = piece if body.shared else body.input, body.digest
     step.contract = event.envelope.contract
-    step.worst_cost_usd, step.due = body.worst_cost_usd, None
+    step.worst_cost_usd, step.due, step.calls = body.worst_cost_usd, None, msgspec.UNSET
+
+
+def _dispatched(state: RunState, event: Event, body: StepDispatched) -> None:
+    """One more request; the one before it does not count if it is known to have been refused."""
+    step = _step(state, event)
+    was_refused = (body.before or "").startswith(("HTTP 4", "HTTP 5"))
+    step.calls = (step.calls or 1) + (not was_refused)
 
 
 def _read(state: RunState, event: Event, body: ReadRecorded) -> None:
@@ -357,6 +365,7 @@ _TAKE: dict[type[Body], Callable[[RunState, Event, Any], None]] = {
     RunCompleted: _completed,
     RunFailed: _failed,
     StepIntended: _intended,
+    StepDispatched: _dispatched,
     ReadRecorded: _read,
     ArtifactStored: _artifact_stored,
     TimerSet: _timer_set,

@@ -212,7 +212,12 @@ def in_run() -> bool:
 
 
 def this_step() -> CurrentStep:
-    """The step that this code is inside of, in the step's own thread too: run, key, attempt and try.
+    """The step that this code is inside of, in the step's own thread too: run, key, attempt, try and provider key.
+
+    `provider_key` is for a request that this library does not see (`requests`, `urllib`, `boto3`): sent as its
+    idempotency key, it lets the other side know a repeat. It is the same on every try and after every crash, and
+    another one in a fork, in a restarted run and in every other step. A step that makes several requests adds a word
+    to it for each.
 
     Raises NotInRunError outside a step.
     """

@@ -52,6 +52,7 @@ class CurrentStep(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     attempt: int  # pass of the code over the run, from 1
     try_number: int  # call of this step's function, from 1
+    provider_key: str = ""  # idempotency key to send with a request: the same on a repeat after a crash and on a retry
 
 
 current_step: ContextVar[CurrentStep | None] = ContextVar("counterfoil_step", default=None)

@@ -114,7 +114,7 @@ class Driver:
         around = self._around
         state = await load(self._head, records, around.store.artifact)
         recorder = Recorder(around.store, around.system, around.scrubber, head=self._head, state=state)
-        recorder.attempt = state.attempt + 1
+        recorder.attempt, recorder.root = state.attempt + 1, records[0].hash
         try:
             await self._begin(recorder, resume)
             if state.crashes >= CRASHES_MAX:
@@ -161,7 +161,8 @@ class Driver:
             )
         )
         for step in state.open_steps():
-            body = OutcomeUnknown(lost_attempt=step.attempt, worst_cost_usd=step.worst_cost_usd)
+            calls, worst = step.calls or 1, step.worst_cost_usd
+            body = OutcomeUnknown(lost_attempt=step.attempt, calls=calls, worst_cost_usd=worst)
             recorder.note(body, step=step.key, try_number=step.try_number)
         inbox = await around.store.inbox(self._head.run)
         taken = [self._take_in(recorder, message) for message in inbox if message.kind == LateReport.type]
@@ -223,7 +224,7 @@ class Driver:
         return ended if ended.error or not left else _Ended(None, _left_behind(left))
 
     def _write_log(self, level: str, message: str) -> None:
-        text = self._around.scrubber.text(message)
+        text = self._around.scrubber.outcomes.text(message)
         getattr(_log, level)("%s", text, extra={"run": self._head.run})
 
     # --- the ends ---

@@ -13,12 +13,13 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from counterfoil.core import anatomy, codec, failure, retry
+from counterfoil.core import anatomy, codec, failure, keys, retry
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import (
     ArtifactStored,
     RetrySet,
     StepCancelled,
+    StepDispatched,
     StepFailed,
     StepIntended,
     StepSucceeded,
@@ -26,7 +27,7 @@ from counterfoil.core.events import (
     TimerFired,
     TimerSet,
 )
-from counterfoil.core.parts import ErrorRecord
+from counterfoil.core.parts import ErrorRecord, Send
 from counterfoil.core.replay import Execute, Operation
 from counterfoil.core.state import StepStatus
 from counterfoil.engine.branches import Branch, Branches
@@ -37,6 +38,8 @@ from counterfoil.engine.late import LateReports
 from counterfoil.engine.loaded import known_modules
 from counterfoil.engine.recorder import Recorder, as_value
 from counterfoil.engine.resources import Resources
+from counterfoil.engine.seam import cover
+from counterfoil.engine.sends import Sends, Try, current_sends
 from counterfoil.engine.system import System
 from counterfoil.engine.threads import Threads
 from counterfoil.engine.turns import Turns
@@ -78,9 +81,11 @@ class Live:
     ) -> None:  # fmt: skip
         self.raised: list[tuple[BaseException, str]] = []  # exceptions handed to the body, with their steps
         self._recorder, self._ending, self._turns, self._system = recorder, ending, turns, system
+        self._scrubber = recorder.scrubber
         self._stretch, self._held_since = stretch, stretch()
         self._resources = resources
         self._late = LateReports(recorder, ending)
+        self._accounts: dict[str, Sends] = {}  # by step key: requests of a try that has no outcome yet
         self._careful = recorder.epoch > 1  # the owner before may have died in a step, and before its first record
         self._has_reads = False  # that are not on their way to the store
         self._reads: asyncio.Future[None] | None = None  # the last append that had reads in it
@@ -157,7 +162,12 @@ class Live:
             return Failed(ResultNotStorableError(**error.facts), _microseconds(begun))
         except ResultTypeUnknownError as error:  # kept all the same: code that declares the class will get it
             encoded, back, unknown = error.encoded, None, error
-        body = StepSucceeded(result=as_value(encoded.raw), annotated=encoded.annotated, duration=_microseconds(begun))
+        body = StepSucceeded(
+            result=as_value(encoded.raw),
+            annotated=encoded.annotated,
+            duration=_microseconds(begun),
+            sends=self._sent(operation),
+        )
         noted = self._recorder.note(body, step=operation.key, try_number=number)
         await self._outcome_written(operation)
         if unknown:
@@ -197,6 +207,13 @@ class Live:
 
     async def _called(self, bound: Bound, operation: Operation, number: int) -> Any:
         """Call the function, inside the step: in this task if it is async, else in a thread."""
+        key_of = functools.partial(
+            keys.provider_key,
+            self._recorder.root,
+            self._ending.run,
+            self._recorder.state.incarnation,
+            step=operation.key,
+        )
         token = current_step.set(
             CurrentStep(
                 run_id=self._ending.run,
@@ -204,8 +221,11 @@ class Live:
                 name=operation.name,
                 attempt=self._recorder.attempt,
                 try_number=number,
+                provider_key=key_of(),
             )
         )
+        account = self._account(operation, number, key_of)
+        entry = current_sends.set(account)
         try:
             if bound.needed:  # entering has the step's time limit for itself
                 given = await _in_time(self._resources.values(bound.needed), bound, operation)
@@ -216,7 +236,37 @@ class Live:
                 return await apart(bound.function(*bound.args, **bound.kwargs))
             return await _in_time(apart(bound.function(*bound.args, **bound.kwargs)), bound, operation)
         finally:
+            if account:
+                account.close()
+            current_sends.reset(entry)
             current_step.reset(token)
+
+    def _account(self, operation: Operation, number: int, key_of: Callable[..., str]) -> Sends | None:
+        """The account of what this try sends, if it is one of a model step."""
+        if operation.kind != MODEL:
+            return None
+        cover()
+        write = functools.partial(self._dispatch, operation, number)
+        of = Try(
+            name=operation.name, input=operation.input, key_of=lambda request: key_of(request=request), write=write
+        )
+        account = self._accounts[operation.key] = Sends(of, self._scrubber)
+        return account
+
+    async def _dispatch(self, operation: Operation, number: int, body: StepDispatched) -> None:
+        """Put a further request of a try on disk. Raises CounterfoilError where it can't be: the run is not ours."""
+        if not self._stretch():
+            raise RunStoppedError(run=self._ending.run, why="the lease could not be renewed in time")
+        self._recorder.note(body, step=operation.key, try_number=number)
+        try:
+            await self.flush()
+        except End:
+            raise RunStoppedError(run=self._ending.run, why=str(self._ending.stopped)) from self._ending.stopped
+
+    def _sent(self, operation: Operation) -> tuple[Send, ...]:
+        """What the try that has ended had sent."""
+        account = self._accounts.pop(operation.key, None)
+        return account.listed() if account else ()
 
     async def _called_in_thread(self, bound: Bound, operation: Operation, number: int) -> Any:
         """Wait for a thread no longer than the time limit. The thread itself can't be stopped."""
@@ -270,14 +320,16 @@ class Live:
         """Record a failed try. Returns it as it was recorded: what will be raised if no other try is due."""
         if due is None:
             return await self._record_final(operation, failed, number=number)
-        body = RetrySet(due=due, error=failure.to_record(failed.error, known_modules()), duration=failed.duration)
+        error, sends = failure.to_record(failed.error, known_modules()), self._sent(operation)
+        body = RetrySet(due=due, error=error, duration=failed.duration, sends=sends)
         self._recorder.note(body, step=operation.key, try_number=number)
         self._careful = False
         await self.flush()
         return failed
 
     async def _record_final(self, operation: Operation, failed: Failed, *, number: int) -> Failed:
-        body = StepFailed(error=failure.to_record(failed.error, known_modules()), duration=failed.duration)
+        error, sends = failure.to_record(failed.error, known_modules()), self._sent(operation)
+        body = StepFailed(error=error, duration=failed.duration, sends=sends)
         noted = self._recorder.note(body, step=operation.key, try_number=number)
         await self._outcome_written(operation)
         return Failed(self.rebuilt(noted.error), failed.duration, trace=anatomy.trace(failed.error))
@@ -311,7 +363,11 @@ class Live:
         if step is None or step.status not in CANCELLABLE:
             return
         timer = Timer(step.key, step.due) if step.status is StepStatus.WAITING and step.due else None
-        body = StepCancelled(still_running=self._late.expects(step.key), worst_cost_usd=step.worst_cost_usd)
+        body = StepCancelled(
+            still_running=self._late.expects(step.key),
+            worst_cost_usd=step.worst_cost_usd,
+            sends=self._sent(operation),
+        )
         self._recorder.note(body, step=step.key, try_number=step.try_number)
         if timer:
             self._append(timer_cleared=timer).add_done_callback(lambda done: done.exception())

@@ -26,19 +26,22 @@ from counterfoil.store import Append, Head, Message, Store, Timer
 
 B = TypeVar("B", bound=Body)
 
+COMPARED = frozenset({"run_started", "step_intended", "timer_set", "artifact_stored", "read_recorded"})
+"""What a replay asks for again. Secrets that only a request told are not known to it, so they stay in these."""
+
 
 class Recorder:
     """The pen of a run's owner."""
 
     def __init__(self, store: Store, system: System, scrubber: Scrubber, *, head: Head, state: RunState) -> None:
         self.state, self._nearest = state, Nearest(state.inputs)
-        self._store, self._system, self._scrubber = store, system, scrubber
+        self._store, self._system, self.scrubber = store, system, scrubber
         self._run, self.epoch = head.run, head.epoch
         self._durable, self._hash = head.seq, head.hash
         self._status: Status | None = head.status
         self._queued: list[Record] = []
         self._artifacts: dict[str, bytes] = {}  # contents that the queued records name
-        self.attempt = 0
+        self.attempt, self.root = 0, b""  # root: hash of the run's first event
         self.last: Body | None = None
         self.last_step: str | None = None
 
@@ -129,7 +132,7 @@ class Recorder:
                 run=self._run,
                 kind=LateReport.type,
                 id=f"late:{self._run}:{self.epoch}:{name}",
-                body=self._scrubber.raw(events.encode(report)),
+                body=self.scrubber.outcomes.raw(events.encode(report)),
                 who=report.who or "",
                 time=self._system.now(),
             )
@@ -138,7 +141,8 @@ class Recorder:
     def _scrubbed(self, body: B) -> tuple[bytes, B]:
         """The body without secrets, encoded and not. What is said of an input is said of it without them too."""
         encoded = events.encode(body)
-        raw = self._scrubber.raw(encoded)
+        scrubber = self.scrubber if body.type in COMPARED else self.scrubber.outcomes
+        raw = scrubber.raw(encoded)
         if raw is encoded:
             return raw, body
         scrubbed = msgspec.json.decode(raw, type=type(body))

@@ -53,7 +53,7 @@ def learn_secrets(client: Any, context: Context) -> None:
     for name in SECRETS:
         value = getattr(client, name, None)
         if type(value) is str:
-            context.scrubber.learn(name, value)
+            context.scrubber.add_key(name, value)
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,0 +1,161 @@
+"""The one place through which every request of a live model step passes: `_send_single_request` of httpx and httpx2.
+
+It is replaced once, at the classes, when a model step goes live and the module is loaded, so that every client is
+covered: one made before, one inside an SDK, sync or async. Outside of model steps it is one look at a context variable.
+"""
+
+import functools
+import re
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from counterfoil.engine.sends import Outgoing, Sends, Sent, current_sends
+from counterfoil.engine.tee import AsyncTee, Body, SyncTee
+
+MODULES = ("httpx", "httpx2")
+HEADER = "Idempotency-Key"
+OURS = "counterfoil_key"
+"""In a request's extensions: the key that we put on it, so that it is not taken for the caller's own."""
+
+SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key")
+SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token"})
+SDK_CHARACTERS_MAX = 100
+_BOUNDARY = re.compile(r'boundary="?([^";]+)')
+_lock = threading.Lock()
+_covered: set[str] = set()
+
+
+def cover() -> None:
+    """Replace the methods of the modules that are loaded, unless that is done."""
+    for name in MODULES:
+        module = sys.modules.get(name)
+        if module is not None and name not in _covered:
+            with _lock:
+                _cover(name, module)
+
+
+def _cover(name: str, module: Any) -> None:
+    if name in _covered or not hasattr(module, "AsyncClient"):  # another thread is just importing it
+        return
+    kinds = _Kinds(module)
+    for client, around in ((module.Client, _around), (module.AsyncClient, _around_async)):
+        method = "_send_single_request" if hasattr(client, "_send_single_request") else "send"
+        setattr(client, method, around(getattr(client, method), kinds))
+    _covered.add(name)
+
+
+class _Kinds:
+    """Streams that this module takes for its own."""
+
+    def __init__(self, module: Any) -> None:
+        self.sync: Any = type("SyncTee", (SyncTee, module.SyncByteStream), {})
+        self.asynchronous: Any = type("AsyncTee", (AsyncTee, module.AsyncByteStream), {})
+        self._response = module.Response
+
+    def decoder(self, encoding: str) -> Callable[[bytes], bytes]:
+        """Decodes a whole body as the client would."""
+        headers = {"content-encoding": encoding}
+        return lambda raw: bytes(self._response(200, headers=headers, content=raw).content)
+
+
+def _around(original: Any, kinds: _Kinds) -> Any:
+    @functools.wraps(original)
+    def send(self: Any, request: Any, **options: Any) -> Any:
+        account = current_sends.get()
+        if account is None:
+            return original(self, request, **options)
+        sent = _begin(account, request, kinds.sync)
+        try:
+            account.written_meanwhile(sent)
+            response = original(self, request, **options)
+        except BaseException as error:
+            account.failed(sent, error)
+            raise
+        return _returned(sent, response, kinds.sync, kinds=kinds)
+
+    return send
+
+
+def _around_async(original: Any, kinds: _Kinds) -> Any:
+    @functools.wraps(original)
+    async def send(self: Any, request: Any, **options: Any) -> Any:
+        account = current_sends.get()
+        if account is None:
+            return await original(self, request, **options)
+        sent = _begin(account, request, kinds.asynchronous)
+        try:
+            await account.written(sent)
+            response = await original(self, request, **options)
+        except BaseException as error:
+            account.failed(sent, error)
+            raise
+        return _returned(sent, response, kinds.asynchronous, kinds=kinds)
+
+    return send
+
+
+def _begin(account: Sends, request: Any, tee: Any) -> Sent:
+    """Take a request down and put its key on it."""
+    headers = request.headers
+    url = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
+    path = request.url.raw_path.partition(b"?")[0].decode("ascii")
+    is_ours = headers.get(HEADER) == request.extensions.get(OURS)
+    boundary = _BOUNDARY.search(headers.get("content-type", ""))
+    sent = account.begin(
+        Outgoing(
+            method=request.method,
+            url=url + path,
+            path=path,
+            body=_body_of(request, tee),
+            boundary=boundary[1] if boundary else "",
+            own_key=None if is_ours else headers.get(HEADER),
+            is_retry=headers.get("x-stainless-retry-count", "0") != "0",
+            sdk=headers.get("user-agent", "")[:SDK_CHARACTERS_MAX] or None,
+            secrets=_secrets(request),
+        )
+    )
+    if sent.key is not None and sent.out.own_key is None:
+        headers[HEADER] = request.extensions[OURS] = sent.key
+    return sent
+
+
+def _body_of(request: Any, tee: Any) -> bytes | Body:
+    """The body, if the client holds it whole. One that it reads as it sends is looked at only then."""
+    content = vars(request).get("_content")
+    if isinstance(content, bytes):
+        return content
+    body = Body()
+    request.stream = tee(request.stream, body)
+    return body
+
+
+def _returned(sent: Sent, response: Any, tee: Any, *, kinds: _Kinds) -> Any:
+    """Note the response, and look on as its body is read."""
+    headers = response.headers
+    encoding = headers.get("content-encoding", "").strip().lower()
+    length = headers.get("content-length", "")
+    is_read = response.is_closed
+    body = Body(
+        headers.get("content-type", "").partition(";")[0].strip().lower(),
+        "" if is_read else encoding,
+        decode=kinds.decoder(encoding),
+        url=sent.out.url,
+        length=int(length) if length.isdecimal() else None,
+    )
+    sent.body, sent.status = body, response.status_code
+    if is_read:  # by a transport that makes whole responses
+        body.feed(response.content)
+        body.end()
+    else:
+        response.stream = tee(response.stream, body)
+    return response
+
+
+def _secrets(request: Any) -> dict[str, str]:
+    """Keys that the request carries, without the word before them that says what kind they are."""
+    found = {name: request.headers.get(name, "").rpartition(" ")[2] for name in SECRET_HEADERS}
+    if request.url.query:
+        found |= {name: value for name, value in request.url.params.items() if name.lower() in SECRET_PARAMETERS}
+    return {name: value for name, value in found.items() if value}
