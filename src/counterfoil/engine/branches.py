@@ -14,7 +14,7 @@ from typing import Any
 
 from counterfoil.core.keys import ROOT, step_key
 from counterfoil.core.replay import Operation
-from counterfoil.engine import unsafe
+from counterfoil.engine import bridge, unsafe
 from counterfoil.engine.definitions import current_step
 from counterfoil.errors import Halted, UnsafeConstructError
 
@@ -65,7 +65,7 @@ class Branch:
 
     def place(self) -> str:
         """File and line of the user's code that is running, or that made this branch."""
-        found, branch = unsafe.place_here(), self.parent
+        found, branch = unsafe.place_here() or (unsafe.place_of(self.task) if self.task else None), self.parent
         while found is None and branch is not None and branch.task is not None:
             found, branch = unsafe.place_of(branch.task), branch.parent
         return found or "?"
@@ -135,7 +135,7 @@ class Branches:
 
     def begin(self, body: Coroutine[Any, Any, Any], context: Context) -> "asyncio.Task[Any]":
         """Start the run's body as its first branch."""
-        task = self.task(body, context=context)  # not by the loop: its factory may begin it at once
+        task = self.task(bridge.driven(body), context=context)  # not by the loop: its factory may begin it at once
         self._enter(Branch(ROOT, None), task)
         return task
 
@@ -153,7 +153,7 @@ class Branches:
             self._enter(child, asyncio.current_task())
             return await coroutine
 
-        task = create(known())
+        task = create(bridge.driven(known()))
         task.add_done_callback(lambda _: coroutine.close())  # it may have been cancelled before it began
         self._enter(child, task)
         return task
@@ -164,7 +164,7 @@ class Branches:
         """As `grow`, for a loop without a factory of its own."""
         child = Branch((*parent.path, parent.children), parent)
         parent.children += 1
-        task = self.task(coroutine, **options)
+        task = self.task(bridge.driven(coroutine), **options)
         self._enter(child, task)
         return task
 

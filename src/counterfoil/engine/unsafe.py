@@ -7,19 +7,23 @@ task, the coroutines that a task waits in, and the callback that a timer is set 
 """
 
 import asyncio
+import os
 import sys
 from asyncio import futures, tasks
 from collections.abc import Callable
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from counterfoil.engine.bridge import Bridged
 from counterfoil.errors import UnsafeConstructError
 
 Callback = Callable[..., Any]
 
 _TASKS_FILE = tasks.__file__
 _LIBRARY_FOLDER = _TASKS_FILE.removesuffix("tasks.py")
-_OWN_FOLDER = __file__.removesuffix("unsafe.py")
+_passed_over = [__file__.removesuffix("unsafe.py")]
+"""Folders with code that is not the user's: our own, and the packages of clients that were wrapped."""
+
 _LOOPS = {"_run", "run", "run_forever", "run_until_complete"}
 _DEPTH_MAX = 50
 
@@ -108,7 +112,10 @@ def has_fired(callback: Callback) -> bool:
 
 def place_here() -> str | None:
     """File and line of the user's code that is running: the first frame outside this package and asyncio."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the documented way to a frame
+    return _place_from(sys._getframe(1))  # noqa: SLF001 - the documented way to a frame
+
+
+def _place_from(frame: FrameType | None) -> str | None:
     while frame is not None and not _is_loop(frame.f_code):
         if _is_users(frame.f_code):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -118,8 +125,10 @@ def place_here() -> str | None:
 
 def place_of(task: "asyncio.Task[Any]") -> str | None:
     """File and line of the user's code at which a task waits."""
-    found = None
     inner: Any = task.get_coro()
+    found = _place_from(inner.frame_of_wait) if isinstance(inner, Bridged) else None
+    if found:
+        return found
     for _ in range(_DEPTH_MAX):
         code: CodeType | None = getattr(inner, "cr_code", None)
         if code is None:
@@ -130,8 +139,14 @@ def place_of(task: "asyncio.Task[Any]") -> str | None:
     return found
 
 
+def pass_over(module: ModuleType) -> None:
+    """Don't take the code of this package for the user's: it is one that calls us for them."""
+    folders = [f"{folder}{os.sep}" for folder in getattr(module, "__path__", ())]
+    _passed_over.extend(folder for folder in folders if folder not in _passed_over)
+
+
 def _is_users(code: CodeType) -> bool:
-    return not code.co_filename.startswith((_LIBRARY_FOLDER, _OWN_FOLDER))
+    return not code.co_filename.startswith((_LIBRARY_FOLDER, *_passed_over))
 
 
 def _is_loop(code: CodeType) -> bool:

@@ -9,6 +9,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from counterfoil.core.response import RecordedResponse
+from counterfoil.integrations.asked import package_of
+
 HTTP_MODULES = frozenset({"httpx", "httpx2"})
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 RETRY_COUNT = "x-stainless-retry-count"
@@ -19,6 +22,9 @@ KEPT_HEADERS = frozenset(
         *("retry-after", "retry-after-ms", "openai-processing-ms", "openai-version", "openai-model"),
     }
 )
+OF_TRANSFER = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+"""Headers about how a body came, which a text has no more."""
+
 KEPT_HEADERS_OF = ("x-ratelimit-", "anthropic-ratelimit-")
 """All headers that begin so."""
 
@@ -34,15 +40,32 @@ def recorded(response: Any) -> dict[str, Any]:
 
 def rebuilt(client: Any, options: Any, answer: dict[str, Any]) -> Any:
     """A response of the client's own HTTP library, as it was recorded."""
-    http = http_module(client)
     body = answer["body"]
-    request = http.Request(options.method, str(client._prepare_url(options.url)), headers=_mark(options))  # noqa: SLF001
-    return http.Response(
+    return http_module(client).Response(
         answer["status"],
         headers=answer["headers"],
         content=body.encode() if isinstance(body, str) else body,
-        request=request,
+        request=_request(client, options),
     )
+
+
+def complete(client: Any, options: Any, error: Exception) -> None:
+    """Give a recorded exception of the client its request, and a response that can do what the client's can."""
+    if type(error).__module__.partition(".")[0] != package_of(type(client)):
+        return
+    held = vars(error)
+    held.setdefault("request", _request(client, options))
+    kept = held.get("response")
+    if isinstance(kept, RecordedResponse):
+        headers = {name: value for name, value in kept.headers.items() if name not in OF_TRANSFER}
+        whole = {"status": kept.status_code, "headers": headers, "body": kept.text or ""}
+        held["response"] = rebuilt(client, options, whole)
+
+
+def _request(client: Any, options: Any) -> Any:
+    """The request that an answer is to: its method and address, and no header with a key."""
+    url = str(client._prepare_url(options.url))  # noqa: SLF001 - not told elsewhere
+    return http_module(client).Request(options.method, url, headers=_mark(options))
 
 
 def http_module(client: Any) -> ModuleType:

@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from counterfoil.integrations import uploads
+
 NOT_SENT = frozenset({"Omit", "NotGiven"})
 """Classes of values that stand for nothing: clients leave them out."""
 
@@ -20,12 +22,13 @@ OF_ONE_ANSWER = frozenset({"x-stainless-raw-response", "____stainless_override_c
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """One call of a client, as its step has it."""
+    """One call of a client, as its step has it: the input, by parameter name."""
 
     method: str
     path: str
     body: Any  # plain JSON
     query: Any
+    content: Any = None  # of files and other bytes: digests
 
     @property
     def name(self) -> str:
@@ -39,32 +42,39 @@ class _OddError(Exception):
     """A value that is no plain JSON."""
 
 
-def asked_for(client: Any, options: Any) -> Asked:
-    """What these options of a request ask for."""
+def asked_for(client: Any, options: Any) -> tuple[Asked, Any]:
+    """What these options of a request ask for, and the same options with all bytes at hand.
+
+    Raises NotStorableError for bytes that come bit by bit.
+    """
+    options, content = uploads.read(options)
     path, _, query = options.url.partition("?")
-    return Asked(options.method.lower(), path, _body(client, options), _query(client, options.params, query))
+    body, asks = _body(client, options), _query(client, options.params, query)
+    return Asked(options.method.lower(), path, body, asks, content), options
 
 
-def to_send(asked: Asked, options: Any) -> Any:
+def to_send(body: Any, options: Any) -> Any:
     """The same options with the body that is recorded, and without what is only about the answer."""
     changed = {"json_data", "extra_json", "post_parser", "headers"}
     given = {name: value for name, value in vars(options).items() if name not in changed}
     if isinstance(options.headers, Mapping):
         headers = {name: value for name, value in options.headers.items() if name.lower() not in OF_ONE_ANSWER}
         given |= {"headers": headers}
-    if asked.body is not None:
-        given["json_data"] = asked.body
+    if body is not None:
+        given["json_data"] = body
     return type(options).construct(**given)
 
 
-def package_of(client: Any) -> str:
-    """The name of the package that a client comes from, whatever class a user made of it."""
-    kind = next(kind for kind in type(client).__mro__ if "_process_response" in vars(kind))
-    return kind.__module__.partition(".")[0]
+def package_of(kind: type) -> str:
+    """The name of the package that a class of clients comes from, whatever class a user made of it."""
+    origin = next(each for each in kind.__mro__ if "_process_response" in vars(each))
+    return origin.__module__.partition(".")[0]
 
 
 def _body(client: Any, options: Any) -> Any:
     data, extra = options.json_data, options.extra_json
+    if isinstance(data, bytes | bytearray):
+        return None
     if extra is not None:
         data = extra if data is None else {**data, **extra}
     try:
@@ -97,5 +107,5 @@ def _plain(value: Any) -> Any:
 
 def _as_written(client: Any, data: Any) -> Any:
     """What the client itself would write for models, dates and the like."""
-    writer = sys.modules.get(f"{package_of(client)}._utils._json")
+    writer = sys.modules.get(f"{package_of(type(client))}._utils._json")
     return json.loads(getattr(writer, "openapi_dumps", json.dumps)(data))

@@ -1,14 +1,19 @@
 """One call of a wrapped client as one model step, and what such a step may be told."""
 
 import functools
+import inspect
 from typing import Any, TypedDict
 
+import msgspec
+
 from counterfoil.core.retry import Retry
+from counterfoil.engine import bridge
+from counterfoil.engine.branches import current_branches
 from counterfoil.engine.calls import MODEL, Call, OnUnknown, Options
 from counterfoil.engine.context import Context, current
 from counterfoil.engine.definitions import model
-from counterfoil.errors import DeclarationError
-from counterfoil.integrations.answered import http_module, recorded
+from counterfoil.errors import ConcurrentCallError, CounterfoilError, DeclarationError
+from counterfoil.integrations.answered import complete, http_module, recorded
 from counterfoil.integrations.asked import Asked, asked_for, to_send
 
 SECRETS = ("api_key", "auth_token", "admin_api_key", "webhook_secret", "aws_secret_key", "aws_session_token")
@@ -26,11 +31,63 @@ class WrapOptions(TypedDict, total=False):
     version: str | None
 
 
-@model(opaque=("client", "options"))
-async def ask(*, method: str, path: str, body: Any, query: Any, client: Any, options: Any) -> dict[str, Any]:
+class Sender(msgspec.Struct, frozen=True):
+    """Who sends a request, and how: of no account for what is asked."""
+
+    client: Any
+    options: Any
+
+    @property
+    def response_class(self) -> Any:
+        """What to ask the client for: the response itself, of its own HTTP library."""
+        return http_module(self.client).Response
+
+
+@model(opaque=("sender",))
+async def ask(*, method: str, path: str, body: Any, query: Any, sender: Sender) -> dict[str, Any]:
     """Inside the step: send what is recorded, by the client's own `request`, and keep what comes back."""
-    sent = to_send(Asked(method, path, body, query), options)
-    return recorded(await client.request(http_module(client).Response, sent))
+    return recorded(await sender.client.request(sender.response_class, to_send(body, sender.options)))
+
+
+@model(opaque=("sender",))
+async def upload(*, method: str, path: str, body: Any, query: Any, content: Any, sender: Sender) -> dict[str, Any]:
+    """As `ask`, with bytes whose digests are recorded."""
+    return recorded(await sender.client.request(sender.response_class, to_send(body, sender.options)))
+
+
+@model(opaque=("sender",))
+def ask_plainly(*, method: str, path: str, body: Any, query: Any, sender: Sender) -> dict[str, Any]:
+    """As `ask`, with a plain client: in a thread of the step's own."""
+    return recorded(sender.client.request(sender.response_class, to_send(body, sender.options)))
+
+
+@model(opaque=("sender",))
+def upload_plainly(*, method: str, path: str, body: Any, query: Any, content: Any, sender: Sender) -> dict[str, Any]:
+    """As `upload`, with a plain client."""
+    return recorded(sender.client.request(sender.response_class, to_send(body, sender.options)))
+
+
+def answer_now(client: Any, options: Any, settings: Options, *, streamed: bool) -> dict[str, Any]:
+    """As `answer_of`, for a plain client: waits here, while the loop goes on."""
+    wait = bridge.waiter()
+    if wait is None:
+        raise _cannot_wait(client)
+    answer: dict[str, Any] = wait(answer_of(client, options, settings, streamed=streamed))
+    return answer
+
+
+def _cannot_wait(client: Any) -> CounterfoilError:
+    """Why plain code can't wait here."""
+    name = type(client).__qualname__
+    branches = current_branches.get()
+    if branches is None or branches.of_current_task() is None:
+        return ConcurrentCallError(what=name, how="from a thread or a task that no task of the workflow has made")
+    if bridge.is_installed():
+        problem, fix = "it was wrapped while the run was under way", "Wrap it before: at module level."
+    else:
+        problem = "a plain client in an async workflow needs the package greenlet"
+        fix = f"Install counterfoil[sync], or use the async client Async{name}, or call it by ctx.model(function, ...)."
+    return DeclarationError(name=name, problem=problem, fix=fix)
 
 
 async def answer_of(client: Any, options: Any, settings: Options, *, streamed: bool) -> dict[str, Any]:
@@ -41,11 +98,22 @@ async def answer_of(client: Any, options: Any, settings: Options, *, streamed: b
         )
     context = current()
     learn_secrets(client, context)
-    asked = asked_for(client, options)
+    asked, options = asked_for(client, options)
     view = context.with_options(**_given(settings, asked.name))
-    asks = {"method": asked.method, "path": asked.path, "body": asked.body, "query": asked.query}
-    answer: dict[str, Any] = await view.perform(MODEL, Call(ask, (), {**asks, "client": client, "options": options}))
+    try:
+        answer: dict[str, Any] = await view.perform(MODEL, _call(asked, Sender(client, options)))
+    except Exception as error:
+        complete(client, options, error)
+        raise
     return answer
+
+
+def _call(asked: Asked, sender: Sender) -> Call[Any]:
+    is_async = inspect.iscoroutinefunction(type(sender.client).request)
+    asks = {"method": asked.method, "path": asked.path, "body": asked.body, "query": asked.query, "sender": sender}
+    if asked.content is None:
+        return Call(ask if is_async else ask_plainly, (), asks)
+    return Call(upload if is_async else upload_plainly, (), {**asks, "content": asked.content})
 
 
 def learn_secrets(client: Any, context: Context) -> None:

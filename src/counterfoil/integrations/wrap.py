@@ -7,13 +7,17 @@ stay those of the client.
 
 import functools
 import inspect
+import sys
 from typing import Any, TypeVar, Unpack, cast
 
+from counterfoil import integrations
+from counterfoil.engine import bridge, unsafe
 from counterfoil.engine.calls import Options, StepOptions, options_of
 from counterfoil.engine.context import in_run
 from counterfoil.errors import DeclarationError
 from counterfoil.integrations.answered import rebuilt
-from counterfoil.integrations.calls import WrapOptions, answer_of
+from counterfoil.integrations.asked import package_of
+from counterfoil.integrations.calls import WrapOptions, answer_now, answer_of
 
 T = TypeVar("T")
 
@@ -71,10 +75,12 @@ def _of_class(client: T, kind: type) -> T:
 @functools.lru_cache(maxsize=256)
 def _class(kind: Any, options: Options) -> type:
     """The class of wrapped clients of this class with these options: `with_options` makes another of the same."""
-    made = _async_class(kind) if inspect.iscoroutinefunction(kind.request) else _sync_class(kind)
+    made = _async_class(kind) if inspect.iscoroutinefunction(kind.request) else _plain_class(kind)
     setattr(made, MARK, options)
     made.__name__, made.__qualname__, made.__module__ = kind.__name__, kind.__qualname__, kind.__module__
     made.__doc__ = kind.__doc__
+    for module in (integrations, sys.modules[package_of(kind)]):
+        unsafe.pass_over(module)
     return made
 
 
@@ -84,24 +90,32 @@ def _async_class(kind: Any) -> type:
             if not in_run():
                 return await super().request(cast_to, options, **asked)
             cast_to = self._maybe_override_cast_to(cast_to, options)
-            answer = await answer_of(self, options, getattr(self, MARK), streamed=bool(asked.get("stream")))
-            return await self._process_response(
-                cast_to=cast_to,
-                options=options,
-                response=rebuilt(self, options, answer),
-                stream=False,
-                stream_cls=None,
-                retries_taken=answer.get("retries", 0),
-            )
+            answer = await answer_of(self, options, _settings(self), streamed=bool(asked.get("stream")))
+            return await self._process_response(cast_to=cast_to, options=options, **_whole(self, options, answer))
 
     return Wrapped
 
 
-def _sync_class(kind: Any) -> type:
+def _plain_class(kind: Any) -> type:
+    bridge.want()
+
     class Wrapped(kind):  # type: ignore[misc]
         def request(self, cast_to: Any, options: Any, **asked: Any) -> Any:
             if not in_run():
                 return super().request(cast_to, options, **asked)
-            raise _refused(self, "sync clients in a workflow's body are yet to come", "Use the async client.")
+            cast_to = self._maybe_override_cast_to(cast_to, options)
+            answer = answer_now(self, options, _settings(self), streamed=bool(asked.get("stream")))
+            return self._process_response(cast_to=cast_to, options=options, **_whole(self, options, answer))
 
     return Wrapped
+
+
+def _settings(client: Any) -> Options:
+    settings: Options = getattr(client, MARK)
+    return settings
+
+
+def _whole(client: Any, options: Any, answer: dict[str, Any]) -> dict[str, Any]:
+    """What the client's `_process_response` is given: a whole response, made of the record."""
+    response = rebuilt(client, options, answer)
+    return {"response": response, "stream": False, "stream_cls": None, "retries_taken": answer.get("retries", 0)}
