@@ -61,6 +61,21 @@ class Timer(msgspec.Struct, frozen=True):
     due: Instant
 
 
+class Stream(msgspec.Struct, frozen=True):
+    """One try of a streamed call."""
+
+    step: str
+    try_number: int
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """A piece of a streamed answer, as it came. Provisional: it is no event, and counts for nothing in a replay."""
+
+    stream: Stream
+    number: int  # from 0
+    text: str
+
+
 class Append(msgspec.Struct, frozen=True, kw_only=True):
     """Events for the end of one run's journal, and the row changes that belong to them."""
 
@@ -76,6 +91,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     timer_cleared: Timer | None = None  # exactly this one
     taken: Sequence[str] = ()  # ids of the run's inbox messages that these events take in; others are ignored
     artifacts: dict[str, bytes] = {}  # contents that these records name, by digest
+    stream_held: Stream | None = None  # its chunks stand in these events now, and nowhere else
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +154,7 @@ class Store(Protocol):
         """
 
     def append(self, append: Append) -> Awaitable[None]:
-        """One transaction: the events, the head, the status, the timer and the taken messages.
+        """One transaction: the events, the head, the status, the timer, the taken messages, the chunks they hold.
 
         The awaitable is done when all is on disk; appends are accepted in the order of the calls. Raises
         StaleEpochError, with nothing kept, when epoch or revision is not the run's own. A cancelled waiter does not
@@ -146,6 +162,19 @@ class Store(Protocol):
 
         The artifacts are on disk, whole, before the transaction: no event names one that isn't there. One that can't
         be written is StoreUnavailableError for this append alone; one that no event came to name may stay as a stray.
+        """
+
+    def put_chunks(self, run: str, chunks: Sequence[Chunk], *, epoch: int) -> Awaitable[None]:
+        """One transaction: these provisional pieces; one that is there already stays as it is.
+
+        Accepted in one order with the appends. Raises StaleEpochError, with nothing kept, when epoch is not the run's
+        own; its revision is the one that was found.
+        """
+
+    async def chunks(self, run: str, *, stream: Stream | None = None, after: int = -1) -> list[Chunk]:
+        """The provisional pieces of a run that no event holds, by step, try and number: of all streams or of one.
+
+        Those with a number up to `after` are left out.
         """
 
     async def head(self, run: str) -> Head | None:

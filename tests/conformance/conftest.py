@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("counterfoil.testing.conformance")
+pytest.register_assert_rewrite("counterfoil.testing.conformance", "counterfoil.testing.streaming")

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from counterfoil.core.state import Status
 from counterfoil.errors import CounterfoilError
-from counterfoil.store import Head, Query, Timer, Worker
+from counterfoil.store import Head, Query, Stream, Timer, Worker
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.stores.sqlite import SqliteStore
-from counterfoil.testing.conformance import CONTENT, NOW, after, called, everything, large, message, new_run
+from counterfoil.testing.conformance import CONTENT, NOW, after, called, chunk, everything, large, message, new_run
 
 IN_MEMORY = Path("/dev/shm")
 RUNS, WORKERS = st.sampled_from(["a", "b", "c"]), st.sampled_from(["v", "w"])
@@ -29,6 +29,8 @@ NOBODY = Head(
     run="", number=0, workflow="", status=Status.PENDING, reason=None, tags={}, epoch=0, owner=None, seq=0,
     hash=bytes(32), created=0, updated=0,
 )  # fmt: skip
+STEPS = st.sampled_from(["0", "1"])
+CHUNKS = st.lists(st.builds(chunk, st.integers(0, 2), STEPS, st.integers(1, 2), text=st.text(max_size=2)), max_size=3)
 QUERIES = [Query(statuses=[status]) for status in Status] + [Query(tags={"x": ""}), Query(before=3, limit=1)]
 
 
@@ -56,7 +58,7 @@ def ask(method, *args, **options):
 APPEND_PARTS = {
     "epoch": st.integers(0, 3), "expected": st.integers(-1, 4), "now": TIMES, "status": st.sampled_from(Status),
     "reason": st.none() | st.text(max_size=3), "release": st.booleans(), "timer_set": TIMERS, "timer_cleared": TIMERS,
-    "taken": st.lists(MESSAGES, max_size=2),
+    "taken": st.lists(MESSAGES, max_size=2), "stream_held": st.none() | st.builds(Stream, STEPS, st.integers(1, 2)),
 }  # fmt: skip
 QUESTION = st.one_of(
     ask("start", st.builds(new_run, RUNS, owner=st.none() | WORKERS, tags=TAGS)),
@@ -71,6 +73,7 @@ QUESTION = st.one_of(
         st.fixed_dictionaries({}, optional=APPEND_PARTS),
     ),
     ask("send", st.builds(message, MESSAGES, RUNS, body=st.binary(max_size=3))),
+    ask("put_chunks", RUNS, CHUNKS, epoch=st.integers(0, 3)),
     ask("enlist", st.builds(Worker, id=WORKERS, host=st.just("host"), until=TIMES)),
     ask("discharge", WORKERS),
 )

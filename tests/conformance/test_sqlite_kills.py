@@ -16,7 +16,8 @@ from counterfoil.testing.forks import ForkServer
 
 FILE = Path(__file__).with_name("transactions.py")
 OPERATIONS = runpy.run_path(str(FILE))
-CHANGES = {"start": 2, "take": 1, "intend": 2, "wait": 8, "keep": 3, "end": 4, "send": 1, "batch": 4}
+CHANGES = {"start": 2, "take": 1, "intend": 2, "wait": 8, "keep": 3, "end": 4, "send": 1, "batch": 4,
+           "provide": 2, "hold": 4}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -10,17 +10,18 @@ from pathlib import Path
 import apsw
 
 from counterfoil.core.state import Status
-from counterfoil.store import Timer
+from counterfoil.store import Stream, Timer
 from counterfoil.stores.sqlite import SqliteStore
-from counterfoil.testing.conformance import CONTENT, NOW, OTHER, RUN, WORKER, after, large, message, new_run
+from counterfoil.testing.conformance import CONTENT, NOW, OTHER, RUN, WORKER, after, chunk, large, message, new_run
 from counterfoil.testing.crash import kill
 
 
 async def given(store):
-    """A run with an owner, a timer and two messages; another run that is free."""
+    """A run with an owner, a timer and two messages, and pieces of two streams; another run that is free."""
     await store.enlist(WORKER)
     head, _ = await store.start(new_run())
     await store.append(after(head, timer_set=Timer("1", NOW)))
+    await store.put_chunks(RUN, [chunk(0), chunk(1), chunk(0, "0", 2)], epoch=1)
     await store.start(new_run(OTHER, owner=None))
     for name in ("m", "n"):
         await store.send(message(name))
@@ -49,6 +50,14 @@ async def keep(store):
 
 async def end(store):
     await store.append(after(await store.head(RUN), status=Status.COMPLETED, release=True))
+
+
+async def provide(store):
+    await store.put_chunks(RUN, [chunk(2), chunk(3)], epoch=1)
+
+
+async def hold(store):
+    await store.append(after(await store.head(RUN), stream_held=Stream("0", 1)))
 
 
 async def send(store):

@@ -4,7 +4,7 @@ Nothing survives the process. Everything happens on the event loop, so each meth
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from counterfoil.errors import (
     StaleEpochError,
     StoreClosedError,
 )
-from counterfoil.store import Append, Head, Message, NewRun, Query, Stray, Timer, Worker
+from counterfoil.store import Append, Chunk, Head, Message, NewRun, Query, Stray, Stream, Timer, Worker
 
 
 class MemoryStore:
@@ -36,6 +36,7 @@ class MemoryStore:
         self._artifacts: dict[str, bytes] = {}
         self._inbox: dict[str, Message] = {}
         self._taken: set[str] = set()
+        self._chunks: dict[tuple[str, Stream, int], Chunk] = {}
         self._timers: set[tuple[str, Timer]] = set()
         self._workers: dict[str, Worker] = {}
 
@@ -83,14 +84,18 @@ class MemoryStore:
 
     def append(self, append: Append) -> Awaitable[None]:
         """See Store."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        try:
-            self._append(append)
-        except Exception as error:  # noqa: BLE001 - handed to the waiter, whole
-            done.set_exception(error)
-        else:
-            done.set_result(None)
-        return done
+        return _done(lambda: self._append(append))
+
+    def put_chunks(self, run: str, chunks: Sequence[Chunk], *, epoch: int) -> Awaitable[None]:
+        """See Store."""
+        return _done(lambda: self._put_chunks(run, chunks, epoch))
+
+    async def chunks(self, run: str, *, stream: Stream | None = None, after: int = -1) -> list[Chunk]:
+        """See Store."""
+        self._check_open()
+        found = [chunk for (of, *_), chunk in self._chunks.items() if of == run and chunk.number > after]
+        wanted = [chunk for chunk in found if stream in {None, chunk.stream}]
+        return sorted(wanted, key=lambda chunk: (chunk.stream.step, chunk.stream.try_number, chunk.number))
 
     async def head(self, run: str) -> Head | None:
         """See Store."""
@@ -183,6 +188,16 @@ class MemoryStore:
         own = {id_ for id_, message in self._inbox.items() if message.run == append.run}
         self._taken |= own.intersection(append.taken)
 
+        for key in [key for key in self._chunks if key[:2] == (append.run, append.stream_held)]:
+            del self._chunks[key]
+
+    def _put_chunks(self, run: str, chunks: Sequence[Chunk], epoch: int) -> None:
+        head = self._known(run)
+        if head.epoch != epoch:
+            raise StaleEpochError(run=run, epoch=epoch, revision=head.seq)
+        for chunk in chunks:
+            self._chunks.setdefault((run, chunk.stream, chunk.number), chunk)
+
     def _known(self, run: str) -> Head:
         self._check_open()
         if run not in self._heads:
@@ -192,6 +207,18 @@ class MemoryStore:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError(store=self.name)
+
+
+def _done(work: Callable[[], None]) -> "asyncio.Future[None]":
+    """What has been done, for whoever waits."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    try:
+        work()
+    except Exception as error:  # noqa: BLE001 - handed to the waiter, whole
+        done.set_exception(error)
+    else:
+        done.set_result(None)
+    return done
 
 
 def _fits(head: Head, query: Query) -> bool:

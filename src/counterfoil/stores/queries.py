@@ -11,7 +11,7 @@ import msgspec
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import NAMES_AN_ARTIFACT, Record
 from counterfoil.errors import JournalDamagedError
-from counterfoil.store import Head, Message, Query, Timer, Worker
+from counterfoil.store import Chunk, Head, Message, Query, Stream, Timer, Worker
 
 _HEADS = "SELECT key, id, workflow, status, reason, tags, epoch, owner, last_seq, head, created, updated FROM runs"
 _WALK = """
@@ -38,6 +38,12 @@ _LISTING = """
        SELECT 1 FROM json_each(runs.tags) AS found
         WHERE found.key = wanted.key AND found.value = wanted.value))
  ORDER BY id DESC LIMIT :limit
+"""
+_CHUNKS = """
+SELECT CAST(step AS TEXT), CAST(try AS INTEGER), CAST(number AS INTEGER), CAST(text AS TEXT) FROM stream_chunks
+ WHERE run = (SELECT id FROM runs WHERE key = :run) AND number > :after
+   AND (:step IS NULL OR (step = :step AND try = :try))
+ ORDER BY step, try, number
 """
 _INBOX = """
 SELECT kind, key, body, who, time FROM inbox
@@ -69,6 +75,13 @@ def records(db: apsw.Connection, run: str) -> list[Record]:
     """All events of a run, in order: walked from its head backwards, each row naming the one before."""
     rows = db.execute(_WALK, (run,)).fetchall()
     return [Record(*row) for row in reversed(rows)]
+
+
+def chunks(db: apsw.Connection, run: str, *, stream: Stream | None, after: int) -> list[Chunk]:
+    """Provisional pieces, of all streams of a run or of one."""
+    step, number = (stream.step, stream.try_number) if stream else (None, None)
+    rows: list[Any] = db.execute(_CHUNKS, {"run": run, "after": after, "step": step, "try": number}).fetchall()
+    return [Chunk(Stream(*of), number, text) for *of, number, text in rows]
 
 
 def references(db: apsw.Connection) -> list[tuple[str, Record]]:

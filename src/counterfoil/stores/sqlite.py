@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -28,7 +28,7 @@ from counterfoil.errors import (
     StoreClosedError,
     StoreUnavailableError,
 )
-from counterfoil.store import Append, Head, Message, NewRun, Query, Stray, Timer, Worker
+from counterfoil.store import Append, Chunk, Head, Message, NewRun, Query, Stray, Stream, Timer, Worker
 from counterfoil.stores import migrate, queries
 from counterfoil.stores.files import ArtifactFiles
 from counterfoil.stores.lane import Lane
@@ -100,6 +100,14 @@ class SqliteStore:
         """See Store."""
         size = sum(len(record.body or b"") for record in append.records)
         return self._write(lambda tx: tx.append(append), is_small=size <= SMALL_BYTES, artifacts=append.artifacts)
+
+    def put_chunks(self, run: str, chunks: Sequence[Chunk], *, epoch: int) -> Awaitable[None]:
+        """See Store. Never on the event loop: nobody waits for it."""
+        return self._write(lambda tx: tx.put_chunks(run, chunks, epoch), is_small=False)
+
+    async def chunks(self, run: str, *, stream: Stream | None = None, after: int = -1) -> list[Chunk]:
+        """See Store."""
+        return await self._read(lambda db: queries.chunks(db, run, stream=stream, after=after))
 
     async def head(self, run: str) -> Head | None:
         """See Store."""

@@ -21,7 +21,7 @@ from counterfoil.errors import (
     RunOwnedError,
     StaleEpochError,
 )
-from counterfoil.store import Append, Head, Message, NewRun, Worker
+from counterfoil.store import Append, Chunk, Head, Message, NewRun, Worker
 from counterfoil.stores import queries
 
 WORKER_KEPT_SECONDS = 86_400
@@ -120,8 +120,16 @@ class Transaction:
         self._link(append.run, append.records)
         if append.status is not None or append.release:
             self._move(place.row, append)
-        if append.timer_set or append.timer_cleared or append.taken:
+        if append.timer_set or append.timer_cleared or append.taken or append.stream_held:
             self._settle_parts(place.row, append)
+
+    def put_chunks(self, run: str, chunks: Sequence[Chunk], epoch: int) -> None:
+        """See Store."""
+        head = self._known(run)
+        if head.epoch != epoch:
+            raise StaleEpochError(run=run, epoch=epoch, revision=head.seq)
+        rows = [(head.number, each.stream.step, each.stream.try_number, each.number, each.text) for each in chunks]
+        self._db.executemany("INSERT OR IGNORE INTO stream_chunks VALUES (?, ?, ?, ?, ?)", rows)
 
     def send(self, message: Message) -> bool:
         """See Store."""
@@ -168,6 +176,9 @@ class Transaction:
         if append.timer_cleared:
             sql = "DELETE FROM timers WHERE due = ? AND run = ? AND step = ?"
             self._db.execute(sql, (append.timer_cleared.due, row, append.timer_cleared.step))
+        if append.stream_held:
+            sql = "DELETE FROM stream_chunks WHERE run = ? AND step = ? AND try = ?"
+            self._db.execute(sql, (row, append.stream_held.step, append.stream_held.try_number))
         for key in append.taken:
             self._db.execute("UPDATE inbox SET taken = 1 WHERE key = ? AND run = ?", (key, row))
 

@@ -11,140 +11,58 @@ journals outlive the process. Records are linked as real ones are, but a store m
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from counterfoil.artifacts import digest_of, need_of
+from counterfoil.artifacts import digest_of
 from counterfoil.core import events, integrity
-from counterfoil.core.clock import SECOND, Instant
-from counterfoil.core.events import ArtifactStored, Envelope, Record, Reference, Stub
+from counterfoil.core.clock import SECOND
+from counterfoil.core.events import ArtifactStored, Envelope
 from counterfoil.core.state import Status
 from counterfoil.errors import (
-    CounterfoilError,
     IllegalTransitionError,
     RunNotFoundError,
     RunOwnedError,
     StaleEpochError,
     StoreClosedError,
 )
-from counterfoil.store import Append, Head, Message, NewRun, Query, Store, Stray, Timer, Worker
+from counterfoil.store import Head, Query, Store, Stray, Timer
+from counterfoil.testing.given import (
+    CONTENT,
+    FAR,
+    LATER,
+    NOW,
+    OTHER,
+    RUN,
+    STALE,
+    WORKER,
+    Given,
+    after,
+    called,
+    chunk,
+    everything,
+    large,
+    message,
+    moved,
+    new_run,
+    record,
+    record_of,
+    tried,
+)
+from counterfoil.testing.streaming import Streaming
 
-NOW: Instant = 1_800_000_000 * SECOND
-LATER = NOW + 5 * SECOND
-FAR = NOW + 10**6 * SECOND
-RUN, OTHER = "run", "other"
-WORKER = Worker(id="worker", host="host", until=NOW + 30 * SECOND)
-CONTENT = b'"' + b"x" * 20_000 + b'"'
-STALE: dict[str, Any] = {
-    "epoch": 9,
-    "status": Status.FAILED,
-    "release": True,
-    "timer_set": Timer("9", NOW),
-    "taken": ("m",),
-}
+__all__ = [
+    "CONTENT", "NOW", "OTHER", "RUN", "WORKER", "StoreConformance", "after", "called", "chunk", "everything", "large",
+    "message", "moved", "new_run", "record", "record_of", "tried",
+]  # fmt: skip
 
 replace = msgspec.structs.replace
 
 
-def record(seq: int, previous: bytes = integrity.ZERO) -> Record:
-    """A record that follows the one with this hash."""
-    return integrity.seal(seq, f'{{"seq":{seq}}}'.encode(), b'"body"', salt=bytes(32), previous=previous)
-
-
-def record_of(content: bytes, seq: int, previous: bytes = integrity.ZERO) -> Record:
-    """A record whose body is this artifact."""
-    envelope = Envelope(run=RUN, seq=seq, type="run_paused", reference=Reference(size_bytes=len(content)))
-    stub = Stub(digest=digest_of(content), size_bytes=len(content))
-    return integrity.seal(seq, events.encode(envelope), events.encode(stub), salt=bytes(32), previous=previous)
-
-
-def large(head: Head, *contents: bytes, **changes: Any) -> Append:
-    """The append that comes next at this head, an event for each of these artifacts."""
-    records, previous = [], head.hash
-    for seq, content in enumerate(contents, head.seq + 1):
-        records.append(record_of(content, seq, previous))
-        previous = records[-1].hash
-    return after(head, records=records, **{"artifacts": {digest_of(each): each for each in contents}} | changes)
-
-
-def new_run(run: str = RUN, **changes: Any) -> NewRun:
-    """A run to start, owned by the worker."""
-    given: dict[str, Any] = {"workflow": "greet", "tags": {}, "record": record(0), "now": NOW, "owner": WORKER.id}
-    return NewRun(run=run, **given | changes)
-
-
-def after(head: Head, count: int = 1, **changes: Any) -> Append:
-    """The append that comes next at this head; `changes` replace its fields."""
-    records, previous = [], head.hash
-    for seq in range(head.seq + 1, head.seq + 1 + count):
-        records.append(record(seq, previous))
-        previous = records[-1].hash
-    given: dict[str, Any] = {"run": head.run, "epoch": head.epoch, "expected": head.seq, "records": records}
-    return Append(**given | {"now": LATER} | changes)
-
-
-def moved(head: Head, append: Append, **changes: Any) -> Head:
-    """The head that this append leaves behind."""
-    return replace(head, seq=append.records[-1].seq, hash=append.records[-1].hash, **changes)
-
-
-def message(id: str = "m", run: str = RUN, **changes: Any) -> Message:
-    """A message for a run."""
-    given: dict[str, Any] = {"kind": "note", "body": b"{}", "who": "someone", "time": NOW}
-    return Message(id=id, run=run, **given | changes)
-
-
-async def everything(store: Store) -> tuple[Any, ...]:
-    """All that a store says of its runs."""
-    heads = await store.heads(Query())
-    runs = [(head, await store.read(head.run), await store.inbox(head.run)) for head in heads]
-    needs = [need_of(each, run) for run, each in await store.references()]
-    artifacts = [(need, await store.artifact(need.digest)) for need in needs if need]
-    return runs, artifacts, await store.timers(due_until=FAR), await store.worker(WORKER.id)
-
-
-async def tried(call: Awaitable[Any]) -> Any:
-    """What the call gives: its result, or the error that it raises."""
-    return (await asyncio.gather(call, return_exceptions=True))[0]
-
-
-async def called(call: Callable[[], Awaitable[Any]]) -> Any:
-    """The same, for a call that may raise before there is anything to wait for."""
-    try:
-        return await tried(call())
-    except CounterfoilError as error:
-        return error
-
-
-class _Given:
-    """What every test is given: an open store, and a run in it that the worker owns at epoch 1."""
-
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
-
-    @pytest.fixture
-    def make_store(self) -> Callable[[], Store]:
-        raise NotImplementedError("say how a store is made, by a fixture of this name in the subclass")
-
-    @pytest.fixture
-    async def store(self, make_store: Callable[[], Store]) -> AsyncIterator[Store]:
-        store = make_store()
-        await store.open()
-        yield store
-        await store.close()
-
-    @pytest.fixture
-    async def head(self, store: Store) -> Head:
-        await store.enlist(WORKER)
-        head, _ = await store.start(new_run())
-        return head
-
-
-class _Starting(_Given):
+class _Starting(Given):
     async def test_a_started_run_is_there_with_its_first_event(self, store: Store) -> None:
         new = new_run(tags={"team": "a"})
         head, is_new = await store.start(new)
@@ -179,7 +97,7 @@ class _Starting(_Given):
         assert (await store.head(RUN), await store.read(RUN), await store.inbox(RUN)) == (None, [], [])
 
 
-class _Taking(_Given):
+class _Taking(Given):
     async def test_taking_gives_the_next_epoch_and_changes_nothing_else(self, store: Store) -> None:
         head, _ = await store.start(new_run(owner=None))
         taken = await store.take(RUN, "worker", now=LATER)
@@ -229,7 +147,7 @@ class _Taking(_Given):
         assert type(await tried(store.take(RUN, "another", now=NOW))) is RunNotFoundError
 
 
-class _Appending(_Given):
+class _Appending(Given):
     async def test_appended_events_are_read_as_they_were_written(self, store: Store, head: Head) -> None:
         append = after(head, 3)
         await store.append(append)
@@ -308,7 +226,7 @@ class _Appending(_Given):
         assert await store.read(RUN) == [record(0), *append.records, *following.records]
 
 
-class _Keeping(_Given):
+class _Keeping(Given):
     async def test_an_artifact_is_there_once_its_event_is(self, store: Store, head: Head) -> None:
         await store.append(append := large(head, CONTENT))
         assert await store.artifact(digest_of(CONTENT)) == CONTENT
@@ -391,7 +309,7 @@ class _Keeping(_Given):
         assert stray == Stray(stray.name, len(b"other"))
 
 
-class _Settling(_Given):
+class _Settling(Given):
     async def test_an_append_moves_the_status_and_says_why_and_when(self, store: Store, head: Head) -> None:
         append = after(head, status=Status.PAUSED, reason="crash_limit")
         await store.append(append)
@@ -412,11 +330,13 @@ class _Settling(_Given):
 
     async def test_all_parts_of_an_append_are_kept_together(self, store: Store, head: Head) -> None:
         await store.send(message())
+        await store.put_chunks(RUN, [chunk(0)], epoch=1)
         parts: dict[str, Any] = {"status": Status.RUNNING, "timer_set": Timer("1", LATER), "taken": ("m",)}
-        await store.append(append := after(head, 2, **parts))
+        await store.append(append := after(head, 2, stream_held=chunk(0).stream, **parts))
         kept: tuple[Any, ...] = (
             moved(head, append, status=Status.RUNNING, updated=LATER),
             [record(0), *append.records],
+            [],
             [],
         )
         assert await everything(store) == ([kept], [], [(RUN, Timer("1", LATER))], WORKER)
@@ -440,7 +360,7 @@ class _Settling(_Given):
         assert await store.timers(due_until=FAR) == []
 
 
-class _Sending(_Given):
+class _Sending(Given):
     async def test_messages_wait_in_the_order_they_came(self, store: Store, head: Head) -> None:
         await store.start(new_run(OTHER))
         sent = [message("b"), message("c", OTHER), message("a", time=NOW - 1)]
@@ -469,7 +389,7 @@ class _Sending(_Given):
         assert type(await tried(store.send(message()))) is RunNotFoundError
 
 
-class _Listing(_Given):
+class _Listing(Given):
     @pytest.fixture
     async def runs(self, store: Store) -> None:
         """Six runs, a to f, oldest first."""
@@ -508,7 +428,7 @@ class _Listing(_Given):
         assert [head.run for head in seen] == list("fedcba")
 
 
-class _Working(_Given):
+class _Working(Given):
     async def test_a_worker_is_known_until_it_is_discharged(self, store: Store) -> None:
         await store.enlist(WORKER)
         assert await store.worker("worker") == WORKER
@@ -530,7 +450,7 @@ class _Working(_Given):
         assert await store.worker("worker") == elsewhere
 
 
-class _Closing(_Given):
+class _Closing(Given):
     async def test_closing_finishes_what_was_accepted(self, store: Store, head: Head) -> None:
         written = [store.append(after(head)), store.append(after(head))]
         await store.close()
@@ -547,6 +467,7 @@ class _Closing(_Given):
         calls: list[Callable[[], Any]] = [
             lambda: store.start(new_run()), lambda: store.take(RUN, "w", now=NOW), lambda: store.append(after(head)),
             lambda: store.head(RUN), lambda: store.read(RUN), lambda: store.heads(Query()),
+            lambda: store.put_chunks(RUN, [chunk(0)], epoch=1), lambda: store.chunks(RUN),
             lambda: store.artifact("0"), store.references, lambda: store.strays(set()),
             lambda: store.append(large(head, CONTENT)),
             lambda: store.send(message()), lambda: store.inbox(RUN), lambda: store.timers(due_until=NOW),
@@ -560,7 +481,9 @@ class _Closing(_Given):
         await store.close()
 
 
-class StoreConformance(_Starting, _Taking, _Appending, _Keeping, _Settling, _Sending, _Listing, _Working, _Closing):
+class StoreConformance(
+    _Starting, _Taking, _Appending, Streaming, _Keeping, _Settling, _Sending, _Listing, _Working, _Closing
+):
     """All promises. A subclass says by the fixture `make_store` how a store is made."""
 
     pytestmark = pytest.mark.anyio

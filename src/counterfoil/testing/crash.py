@@ -13,14 +13,14 @@ import asyncio
 import collections
 import os
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import Record
-from counterfoil.store import Append, Head, Message, NewRun, Query, Store, Stray, Timer, Worker
+from counterfoil.store import Append, Chunk, Head, Message, NewRun, Query, Store, Stray, Stream, Timer, Worker
 
 T = TypeVar("T")
 
@@ -81,10 +81,15 @@ class KillingStore:
 
     def append(self, append: Append) -> Awaitable[None]:
         """See Store. Accepted in the order of the calls, as the store itself does."""
-        number = self._arrive("append")
-        written = asyncio.ensure_future(self._store.append(append))
-        written.add_done_callback(lambda _: self._leave(number))
-        return written
+        return self._accepted("append", lambda: self._store.append(append))
+
+    def put_chunks(self, run: str, chunks: Sequence[Chunk], *, epoch: int) -> Awaitable[None]:
+        """See Store."""
+        return self._accepted("put_chunks", lambda: self._store.put_chunks(run, chunks, epoch=epoch))
+
+    async def chunks(self, run: str, *, stream: Stream | None = None, after: int = -1) -> list[Chunk]:
+        """See Store."""
+        return await self._around("chunks", self._store.chunks(run, stream=stream, after=after))
 
     async def head(self, run: str) -> Head | None:
         """See Store."""
@@ -137,6 +142,12 @@ class KillingStore:
     async def discharge(self, worker: str) -> None:
         """See Store."""
         await self._around("discharge", self._store.discharge(worker))
+
+    def _accepted(self, name: str, write: Callable[[], Awaitable[None]]) -> Awaitable[None]:
+        number = self._arrive(name)
+        written = asyncio.ensure_future(write())
+        written.add_done_callback(lambda _: self._leave(number))
+        return written
 
     async def _around(self, name: str, call: Awaitable[T]) -> T:
         number = self._arrive(name)
