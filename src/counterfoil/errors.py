@@ -13,7 +13,8 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
     │                   NotReadableError, ExceptionUnknownError, InputInvalidError
     ├── SecretError
     ├── RunError ── RunNotFoundError, RunConflictError, RunOwnedError, RunPausedError, RunFailedError,
-    │               RunStoppedError, IllegalTransitionError, WorkflowUnknownError, IdInvalidError
+    │               RunStoppedError, IllegalTransitionError, WorkflowUnknownError, IdInvalidError,
+    │               OutcomeUnknownError
     ├── MismatchError ── StepMismatchError, InputMismatchError, UnfinishedError
     ├── RecordedError
     └── StoreError ── StoreUrlError, StoreNewerError, NotAStoreError, StoreUnavailableError,
@@ -369,6 +370,20 @@ class RunStoppedError(RunError):
     sentence = "run {run!r} was left where it is: {why}"
     advice = "Take it up again with `counterfoil resume {run}`, or the same call with the same id."
     why: str
+
+
+class OutcomeUnknownError(RunError):
+    """A call of a step with `on_unknown="raise"` was cut off: it may have happened or not. It was not made again."""
+
+    code = "outcome_unknown"
+    sentence = "the outcome of {name} (step {step}, try {tries}) is unknown: the process died while it was under way"
+    advice = (
+        "Catch it and go on, for example by telling the model so. Not caught, it pauses the run; "
+        "`counterfoil resume {run}` makes the call again."
+    )
+    step: str
+    name: str
+    tries: int
 
 
 class IllegalTransitionError(RunError):

@@ -1,6 +1,9 @@
 """What new code can mend pauses the run; what must not be repeated blindly is on disk before it is called (J4)."""
 
 import asyncio
+from typing import Literal
+
+import pytest
 
 import counterfoil
 from counterfoil import Context, Journal, RunPausedError, Secret, reveal
@@ -14,8 +17,8 @@ async def seen(run: str) -> list[str]:
 
 
 @counterfoil.workflow
-async def send_at_most_once(ctx: Context) -> list[str]:
-    return await ctx.with_options(on_unknown="pause").step(seen, ctx.run_id)
+async def send_at_most_once(ctx: Context, policy: Literal["pause", "raise"]) -> list[str]:
+    return await ctx.with_options(on_unknown=policy).step(seen, ctx.run_id)
 
 
 @counterfoil.workflow
@@ -33,17 +36,18 @@ async def read_the_clock_in_a_thread(ctx: Context) -> str:
     return (await asyncio.to_thread(ctx.now)).isoformat()
 
 
-async def ended(workflow) -> object:
+async def ended(workflow, *args) -> object:
     async with counterfoil.open("memory://") as journal:
         JOURNALS.append(journal)
         try:
-            return await journal.run(workflow)
+            return await journal.run(workflow, *args)
         except RunPausedError as paused:
             return paused.reason
 
 
-def test_a_step_that_pauses_when_its_outcome_is_lost_is_on_disk_before_it_is_called():
-    assert asyncio.run(ended(send_at_most_once))[-1] == "step_intended"
+@pytest.mark.parametrize("policy", ["pause", "raise"])
+def test_a_step_that_is_not_repeated_when_its_outcome_is_lost_is_on_disk_before_it_is_called(policy):
+    assert asyncio.run(ended(send_at_most_once, policy))[-1] == "step_intended"
 
 
 def test_a_secret_revealed_in_the_body_pauses_the_run(monkeypatch):

@@ -165,8 +165,10 @@ async def test_a_retry_that_was_stopped_goes_on_with_its_due_time(desk, calls):
 # --- unknown outcomes ---
 
 
-@pytest.mark.parametrize(("policy", "calls_made"), [("repeat", 1), ("pause", 0)])
-async def test_a_lost_try_is_repeated_or_pauses_as_declared(memory_desk, calls, crashed, *, policy, calls_made):
+@pytest.mark.parametrize(("policy", "calls_made"), [("repeat", 1), ("pause", 0), ("raise", 0)])
+async def test_a_lost_try_is_repeated_or_pauses_or_fails_as_declared(
+    memory_desk, calls, crashed, *, policy, calls_made
+):
     paid = calls.function("paid", "answer")
 
     @workflow
@@ -182,7 +184,8 @@ async def test_a_lost_try_is_repeated_or_pauses_as_declared(memory_desk, calls, 
     async with memory_desk.open() as journal:
         outcome = await _outcome(journal, asks)
         unknown = next(event for event in await journal.events("r") if event.type == "outcome_unknown")
-    assert (outcome, calls["paid"]) == ({"repeat": "answer", "pause": "outcome_unknown"}[policy], calls_made)
+    ends = {"repeat": "answer", "pause": "outcome_unknown", "raise": "step_failed"}
+    assert (outcome, calls["paid"]) == (ends[policy], calls_made)
     assert (unknown.step, unknown.envelope.try_number, unknown.body.lost_attempt, unknown.body.worst_cost_usd) == (
         "0", 1, 1, 0.5,
     )  # fmt: skip

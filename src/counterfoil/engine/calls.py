@@ -32,7 +32,7 @@ _OURS = ("counterfoil.engine.", "counterfoil.journal")
 _warned: "weakref.WeakSet[types.CodeType]" = weakref.WeakSet()
 UNRESOLVED = (NameError, TypeError, AttributeError)
 """What an annotation raises that can't be resolved."""
-OnUnknown = Literal["repeat", "pause"]
+OnUnknown = Literal["repeat", "pause", "raise"]
 
 
 class StepOptions(TypedDict, total=False):

@@ -103,7 +103,7 @@ class Context:
         """Make a paid model call: as `step`, and the intent is on disk before the call can leave.
 
         If the process dies in between, the next attempt records the lost call, with its worst-case cost, and asks
-        again (or pauses, with `on_unknown="pause"`).
+        again (or does what `on_unknown` says).
         """
         return await self.perform(MODEL, Call(function, args, kwargs))
 

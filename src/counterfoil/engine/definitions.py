@@ -68,8 +68,8 @@ def step(function: Any = None, /, **options: Unpack[StepOptions]) -> Any:
     `retry` bounds the tries (default: 5, only for failures that may pass by themselves). `timeout` is in seconds, per
     try: an async function is cancelled then; a plain one runs on, and no other try begins before it has ended.
     `returns` is the result's type when the annotation is missing; `opaque` names parameters that are no input, such as
-    clients; `on_unknown` says what to do about a try whose process died: `repeat` (default) or `pause`; `version`
-    replaces the digest of the signature as the contract's version.
+    clients; `on_unknown` says what to do about a try whose process died: `repeat` (default), `pause`, or `raise` an
+    OutcomeUnknownError in the body; `version` replaces the digest of the signature as the contract's version.
 
     A recorded outcome survives a crash and is never obtained again. A call cut off before it is recorded may run again,
     and the journal says so. Raises DeclarationError.

@@ -49,6 +49,7 @@ from counterfoil.errors import (
     CounterfoilError,
     ExceptionUnknownError,
     NotStorableError,
+    OutcomeUnknownError,
     ResultNotStorableError,
     ResultTypeUnknownError,
     RunStoppedError,
@@ -101,8 +102,8 @@ class Live:
 
     async def step(self, branch: Branch, bound: Bound, operation: Operation, *, decision: Execute) -> Any:
         """Make a call until it has an outcome, which is recorded, and is on disk before it is returned or raised."""
-        if decision.unknown_tries and bound.options.on_unknown == "pause":
-            raise End(unknown_verdict(self._ending.run, operation))
+        if decision.unknown_tries:
+            await self._face_unknown(branch, bound, operation, decision=decision)
         policy = bound.options.retry_policy
         first, due, number = decision.first_time, decision.due, decision.try_number
         if first is not None and retry.is_over(policy, first=first, now=self._system.now()):
@@ -179,7 +180,7 @@ class Live:
         )
 
     async def _intend(self, bound: Bound, operation: Operation, number: int) -> None:
-        """Write the intent: before the call for a model call or if a lost try pauses, soon for other steps (J4).
+        """Write the intent: before the call for a model call or if a lost one is not repeated, else soon (J4).
 
         Reads are on disk first (J3).
         """
@@ -199,7 +200,7 @@ class Live:
         )
         self._recorder.note(body, step=operation.key, try_number=number, contract=bound.definition.contract)
         self._intent = None
-        must_not_vanish = operation.kind == MODEL or bound.options.on_unknown == "pause"
+        must_not_vanish = operation.kind == MODEL or bound.options.on_unknown in {"pause", "raise"}
         if must_not_vanish or self._careful or not self._reads_are_written():
             await self.flush()
         elif self._rides_since is None:
@@ -337,9 +338,22 @@ class Live:
     async def _give_up(self, branch: Branch, operation: Operation, decision: Execute) -> None:
         """The time that retry= allows was over before this try: the process may have been gone meanwhile."""
         text = f"{operation.name} had no outcome within the time that its retry= allows"
-        last = decision.last_error
-        failed = Failed(failure.readable(last) if last else TimeoutError(text), 0)
-        failed = await self._record_final(operation, failed, number=decision.try_number - 1)
+        error = failure.readable(decision.last_error) if decision.last_error else TimeoutError(text)
+        await self._fail(branch, operation, error, number=decision.try_number - 1)
+
+    async def _face_unknown(self, branch: Branch, bound: Bound, operation: Operation, *, decision: Execute) -> None:
+        """The process died in the try before. Returns if another one is to be made."""
+        run, tries = self._ending.run, decision.try_number - 1
+        if bound.options.on_unknown == "pause":
+            raise End(unknown_verdict(run, operation))
+        if bound.options.on_unknown == "raise":
+            error = OutcomeUnknownError(run=run, step=operation.key, name=operation.name, tries=tries)
+            await self._fail(branch, operation, error, number=tries)
+
+    async def _fail(self, branch: Branch, operation: Operation, error: Exception, *, number: int) -> NoReturn:
+        """Record that the step has failed without another try, and raise why in the body."""
+        with self._ending:
+            failed = await self._record_final(operation, Failed(error, 0), number=number)
         await self._turn(branch, operation)
         self.hand_failure(failed.error, operation.key)
 
