@@ -60,6 +60,19 @@ def test_a_journal_is_no_input():
     assert bound_input(around(counterfoil.open("memory://"))) == {"x": 0}
 
 
+def decorated(function: Any, setting: Any) -> Any:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(setting, *args, **kwargs)
+
+    return wrapper
+
+
+@pytest.mark.parametrize("setting", [("a", "list"), threading.Lock()], ids=["plain", "lock"])
+def test_what_a_decorator_keeps_for_itself_is_no_input_but_what_the_function_in_it_takes_is(setting):
+    assert bound_input(decorated(around(1), setting), 5) == {"x": 5, "(closure)": {"value": 1}}
+
+
 def plain(x: int = 0) -> int:
     return x
 

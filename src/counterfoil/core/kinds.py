@@ -175,13 +175,12 @@ class _Text:
 
 
 def _state(value: Any) -> dict[str, Any]:
-    """All that an instance holds, in its dictionary and its slots; what a cached property keeps is left out."""
+    """All that an instance holds, in its dictionary and its slots."""
     held: Any = object.__getstate__(value)
+    if type(held) is dict:
+        return held
     both = held if isinstance(held, tuple) else (held,)
-    state = {name: part for each in both for name, part in (each or {}).items()}
-    class_: Any = type(value)
-    bookkeeping = _bookkeeping(class_)
-    return {name: part for name, part in state.items() if name not in bookkeeping}
+    return {name: part for each in both for name, part in (each or {}).items()}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -196,7 +195,7 @@ def _bookkeeping(class_: Any) -> frozenset[str]:
 def _taken(
     value: Any, names: Iterable[str], state: dict[str, Any], *, read: Callable[[str], Any] | None = None
 ) -> Parts:
-    """Fields by name, those that are not set, and all other attributes."""
+    """Fields by name, those that are not set, and all other attributes, but for what a cached property keeps."""
     content, unset = {}, []
     for name in names:
         try:

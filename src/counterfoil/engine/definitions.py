@@ -26,6 +26,7 @@ from counterfoil.engine.calls import (
     hints_of,
     options_of,
 )
+from counterfoil.engine.resources import Resource
 from counterfoil.errors import DeclarationError, DuplicateWorkflowError, NestedStepError, SyncStepCalledError
 
 P = ParamSpec("P")
@@ -225,6 +226,10 @@ def _check_workflow(function: Any) -> None:
             name=name,
             problem="its first parameter must be the Context",
             fix="Write `async def name(ctx: Context, ...)`, outside a class.",
+        )
+    if any(type(each.default) is Resource for each in parameters):
+        raise DeclarationError(
+            name=name, problem="a workflow takes no use(...)", fix="Give it to the steps that need the value."
         )
     if any(each.kind not in {each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY} for each in parameters[1:]):
         raise DeclarationError(
