@@ -277,6 +277,15 @@ async def test_what_is_given_by_hand_is_used_and_is_no_input_either(journal, way
     assert (bytes(body.input), body.opaque) == (b'{"x":1}', {"db": "str"})
 
 
+async def test_another_provider_may_be_given_by_hand(journal):
+    @workflow
+    async def called(ctx: Context) -> str:
+        return await ctx.step(save, 1, db=use(plain))
+
+    assert (await journal.run(called, id="r"), LOG) == ("plain 1", ["enter plain"])
+    assert (await journal.events("r"))[2].body.opaque == {"db": "use(plain)"}
+
+
 async def test_a_step_that_takes_one_more_fits_the_record_of_before(journal):
     async def before(x: int) -> str:
         return f"before {x}"
@@ -597,6 +606,19 @@ async def test_a_thread_that_runs_on_keeps_its_value_and_holds_no_closing_up(mem
     FREE.set()
     await asyncio.to_thread(ENDED.wait, 30)
     assert LOG == ["enter pool", "close pool", "late with pool"]
+
+
+async def test_one_whose_task_a_stranger_has_cancelled_is_entered_anew(memory_desk):
+    def task() -> "asyncio.Task[Any]":
+        return next(each for each in asyncio.all_tasks() if each.get_name() == "counterfoil generated")
+
+    async with memory_desk.open() as journal:
+        await journal.run(asking(saving(generated)))
+        cancelled = task()
+        cancelled.cancel()
+        await asyncio.wait({cancelled})
+        assert await journal.run(asking(saving(generated))) == ["generated 0"]
+    assert LOG == ["enter generated", "enter generated", "close generated"]
 
 
 def test_a_loop_that_ends_with_the_journal_open_closes_it_by_its_end():

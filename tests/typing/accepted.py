@@ -1,12 +1,13 @@
 """What type checkers must infer without help."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import Any, assert_type
 from uuid import UUID
 
 import counterfoil
-from counterfoil import Artifact, Call, Context, Journal, Run, bind, current, model, run_sync, step, workflow
+from counterfoil import Artifact, Call, Context, Journal, Run, bind, current, model, run_sync, step, use, workflow
 
 
 @step
@@ -30,6 +31,63 @@ class Agent:
         return bytes(n)
 
 
+class Pool:
+    def __enter__(self) -> int:
+        return 1
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def plainly_made() -> Pool:
+    return Pool()
+
+
+async def awaited() -> Pool:
+    return Pool()
+
+
+async def yielded() -> AsyncIterator[Pool]:
+    yield Pool()
+
+
+async def generated() -> AsyncGenerator[Pool, None]:
+    yield Pool()
+
+
+def yielded_plainly() -> Iterator[Pool]:
+    yield Pool()
+
+
+def generated_plainly(*, size: int = 3) -> Generator[Pool, None, None]:
+    yield Pool()
+
+
+@asynccontextmanager
+async def async_context(*, inner: Pool = use(awaited)) -> AsyncGenerator[Pool]:
+    yield inner
+
+
+@contextmanager
+def context() -> Generator[Pool]:
+    yield Pool()
+
+
+assert_type(use(plainly_made), Pool)
+assert_type(use(Pool), Pool)
+assert_type(use(awaited), Pool)
+assert_type(use(yielded), Pool)
+assert_type(use(generated), Pool)
+assert_type(use(yielded_plainly), Pool)
+assert_type(use(generated_plainly), Pool)
+assert_type(use(async_context), Pool)
+assert_type(use(context), Pool)
+
+
+@step
+async def save(n: int, *, db: Pool = use(yielded)) -> int:
+    return n
+
+
 @workflow
 async def trip(ctx: Context, question: str, depth: int = 3) -> float:
     assert_type(ctx.now(), datetime)
@@ -44,6 +102,9 @@ async def trip(ctx: Context, question: str, depth: int = 3) -> float:
     assert_type(await ctx.model(ask, question, hint="x"), list[str])
     assert_type(await ctx.step(Agent().tool, 3), bytes)
     assert_type(await ctx.step(bind(weather, "Oslo", unit="F")), int)
+    assert_type(await ctx.step(save, 3), int)
+    assert_type(await ctx.step(save, 3, db=Pool()), int)
+    assert_type(await save(3), int)
     assert_type(await ctx.with_options(name="other").step(plain, depth), str)
     assert_type(ctx.with_options(timeout=3), Context)
     assert_type(await weather("Oslo"), int)
@@ -87,3 +148,4 @@ def plainly() -> None:
     assert_type(run_sync(trip, "q", 3, id="r"), float)
     assert_type(run_sync(bare), dict[str, int])
     assert_type(counterfoil.open("memory://"), Journal)
+    assert_type(counterfoil.open("memory://", overrides={yielded: Pool(), context: None}), Journal)

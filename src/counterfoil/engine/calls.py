@@ -286,7 +286,7 @@ def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
 
 def _taken_out(named: dict[str, Any], form: Form, hidden: set[str]) -> tuple[dict[str, str], dict[str, Resource]]:
     """Take what is no input out of the arguments: what is opaque, by type, and the resources not given by hand."""
-    needed = {name: each for name, each in form.resources.items() if named[name] is each}
+    needed = {name: named[name] for name in form.resources if type(named[name]) is Resource}
     opaque = {}
     for name in sorted(hidden | form.resources.keys()):
         value = named.pop(name)

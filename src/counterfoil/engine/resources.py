@@ -142,13 +142,11 @@ class Resources:
         """Close what was entered, the last one first; each gets `grace` seconds. What one raises is logged."""
         for held in [each for each in self._held.values() if each not in self._entered]:
             await _cut(held.task)
-        for held in reversed(self._entered):
+        for held in self._entered[::-1]:
             held.closing.set()
             if not (await asyncio.wait({held.task}, timeout=max(grace, CUT_SECONDS)))[0]:
                 _log.error("%s did not close in time: cut off", held.name)
                 await _cut(held.task)
-        self._held.clear()
-        self._entered.clear()
 
     async def _value(self, provider: Provider) -> Any:
         if provider in self._overrides:
@@ -177,6 +175,9 @@ class Resources:
             await _hold(made, held)
         except Exception as error:  # noqa: BLE001 - what steps gave is on record: it must not be lost for that
             _log.error("closing %s failed: %s", held.name, self._scrub("".join(traceback.format_exception(error))))
+        finally:  # its task may have been cancelled with all others: whoever needs it then has it entered anew
+            self._entered.remove(held)
+            self._held.pop(provider, None)
 
     async def _made(self, provider: Provider) -> AsyncGenerator[Any, None]:
         try:
