@@ -85,8 +85,8 @@ class Nearest:
         """A conversation goes on with this input, or begins."""
         self._of_step[piece.step, piece.family == REQUESTS] = piece
         ends = self._ends.setdefault(piece.family, {})
-        if piece.base in ends and 2 * (piece.head + piece.tail) >= piece.base.size:
-            del ends[piece.base]
+        if piece.base in ends and piece.base.size - piece.head - piece.tail < SAVED_BYTES_MIN:
+            del ends[piece.base]  # it is all in the new one; else it may be another conversation that only begins alike
         ends[piece] = End(piece, self._seen)
         if len(ends) > ENDS_MAX:
             del ends[next(iter(ends))]

@@ -166,14 +166,14 @@ class Inputs:
         """
         body = event.body
         if isinstance(body, StepIntended):
-            found = [self._input(event, body)]
-        else:
-            found = list(self._requests(event, getattr(body, "sends", ())))
-        for piece in found:
-            if piece.size > SAVED_BYTES_MIN:  # nothing shorter can be a base
-                self._pieces[piece.place] = piece
-                self.order.append(piece)
-        return found
+            return [self._taken(self._input(event, body))]
+        return [self._taken(piece) for piece in self._requests(event, getattr(body, "sends", ()))]
+
+    def _taken(self, piece: Piece) -> Piece:
+        if piece.size > SAVED_BYTES_MIN:  # nothing shorter can be a base
+            self._pieces[piece.place] = piece
+            self.order.append(piece)
+        return piece
 
     def whole(self, given: "Value | Piece") -> bytes:
         """The bytes of an input that is stored whole, or as a piece."""
