@@ -25,6 +25,9 @@ from counterfoil.errors import ClosureWarning, DeclarationError, InputInvalidErr
 R_co = TypeVar("R_co", covariant=True)
 
 ATTRIBUTE = "__counterfoil__"
+WRAPPED = "__counterfoil_wrapped__"
+"""Attribute of the classes of wrapped clients: their options."""
+
 TOOL, MODEL = "tool", "model"
 UNSET: Any = object()
 SECONDS_MAX = 1e8
@@ -262,8 +265,6 @@ class Call(Generic[R_co]):
 
 def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
     """A call as it is recorded: whatever was given, reduced to a definition and arguments by name."""
-    if isinstance(call.function, Call):
-        call = call.function
     function, args, kwargs = call.function, call.args, call.kwargs
     while isinstance(function, functools.partial):
         args, kwargs, function = (*function.args, *args), {**function.keywords, **kwargs}, function.func

@@ -1,8 +1,10 @@
 """What user code holds: the context of a run, the functions that find it, and calls that are bound for later."""
 
+import functools
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
@@ -14,12 +16,14 @@ from counterfoil.core.codec import Secret
 from counterfoil.core.events import ArtifactStored
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import artifact_input
+from counterfoil.engine import bridge
 from counterfoil.engine.attempt import Attempt
 from counterfoil.engine.calls import (
     ATTRIBUTE,
     MODEL,
     NO_OPTIONS,
     TOOL,
+    WRAPPED,
     Call,
     Options,
     StepOptions,
@@ -176,8 +180,36 @@ class Context:
 
     async def perform(self, kind: str, call: Call[Any]) -> Any:
         """Record and make a call of this kind: what `step`, `model` and direct calls of decorated functions come to."""
+        if isinstance(call.function, Call):
+            call = call.function
+        if _records_itself(call.function):
+            return await self._passed_on(call)
         bound = bound_call(kind, call, self._options)
         return await self._attempt.perform(bound, bound.definition.kind)
+
+    async def _passed_on(self, call: Call[Any]) -> Any:
+        """Call what is a step by itself, with the options of this view."""
+        token = options_here.set(self._options)
+        try:
+            made = call.function(*call.args, **call.kwargs)
+            return await made if isinstance(made, Awaitable) else made
+        finally:
+            options_here.reset(token)
+
+
+options_here: ContextVar[Options] = ContextVar("counterfoil_options", default=NO_OPTIONS)
+"""Options for the step that a wrapped client makes: those of the view that its method was given to."""
+
+
+def _records_itself(function: Any) -> bool:
+    """Whether this is a method of a wrapped client, which makes a step of its own of whatever it asks for."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    owner = getattr(function, "__self__", None)
+    if owner is None:
+        return False
+    kind: Any = type(getattr(owner, "_client", owner))
+    return hasattr(kind, WRAPPED) and (inspect.iscoroutinefunction(kind.request) or bridge.waiter() is not None)
 
 
 def _checked_bytes(data: object, media_type: object) -> bytes:

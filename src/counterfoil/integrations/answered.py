@@ -5,6 +5,7 @@ the value that the code gets is what the client of today makes of it, live as on
 the record.
 """
 
+import functools
 import sys
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,8 @@ from counterfoil.integrations.asked import package_of
 HTTP_MODULES = frozenset({"httpx", "httpx2"})
 RAW_RESPONSE = "X-Stainless-Raw-Response"
 RETRY_COUNT = "x-stainless-retry-count"
+
+ADDRESSES, ADDRESSES_MAX = "_counterfoil_addresses", 100
 
 KEPT_HEADERS = frozenset(
     {
@@ -64,14 +67,28 @@ def complete(client: Any, options: Any, error: Exception) -> None:
 
 def _request(client: Any, options: Any) -> Any:
     """The request that an answer is to: its method and address, and no header with a key."""
-    url = str(client._prepare_url(options.url))  # noqa: SLF001 - not told elsewhere
-    return http_module(client).Request(options.method, url, headers=_mark(options))
+    return http_module(client).Request(options.method, _address(client, options.url), headers=_mark(options))
+
+
+def _address(client: Any, path: str) -> Any:
+    """Where a path of this client is, parsed once: parsing is dear."""
+    base, known = vars(client).get(ADDRESSES, (None, {}))
+    if base is not client._base_url or len(known) >= ADDRESSES_MAX:  # noqa: SLF001 - not told elsewhere
+        base, known = client._base_url, {}  # noqa: SLF001
+        setattr(client, ADDRESSES, (base, known))
+    if path not in known:
+        known[path] = http_module(client).URL(str(client._prepare_url(path)))  # noqa: SLF001
+    return known[path]
 
 
 def http_module(client: Any) -> ModuleType:
     """The HTTP library that a client sends with: httpx or httpx2."""
-    kinds = type(client._client).__mro__  # noqa: SLF001 - not told elsewhere
-    roots = (kind.__module__.partition(".")[0] for kind in kinds)
+    return _http_module(type(client._client))  # noqa: SLF001 - not told elsewhere
+
+
+@functools.lru_cache(maxsize=64)
+def _http_module(kind: type) -> ModuleType:
+    roots = (each.__module__.partition(".")[0] for each in kind.__mro__)
     return sys.modules[next(root for root in roots if root in HTTP_MODULES)]
 
 

@@ -10,7 +10,7 @@ from counterfoil.core.retry import Retry
 from counterfoil.engine import bridge
 from counterfoil.engine.branches import current_branches
 from counterfoil.engine.calls import MODEL, Call, OnUnknown, Options
-from counterfoil.engine.context import Context, current
+from counterfoil.engine.context import Context, current, options_here
 from counterfoil.engine.definitions import model
 from counterfoil.errors import ConcurrentCallError, CounterfoilError, DeclarationError
 from counterfoil.integrations.answered import complete, http_module, recorded
@@ -99,7 +99,7 @@ async def answer_of(client: Any, options: Any, settings: Options, *, streamed: b
     context = current()
     learn_secrets(client, context)
     asked, options = asked_for(client, options)
-    view = context.with_options(**_given(settings, asked.name))
+    view = context.with_options(**_given(options_here.get().over(settings), asked.name))
     try:
         answer: dict[str, Any] = await view.perform(MODEL, _call(asked, Sender(client, options)))
     except Exception as error:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Unpack, cast
 
 from counterfoil import integrations
 from counterfoil.engine import bridge, unsafe
-from counterfoil.engine.calls import Options, StepOptions, options_of
+from counterfoil.engine.calls import WRAPPED, Options, StepOptions, options_of
 from counterfoil.engine.context import in_run
 from counterfoil.errors import DeclarationError
 from counterfoil.integrations.answered import rebuilt
@@ -23,9 +23,6 @@ T = TypeVar("T")
 
 NEEDED = ("request", "copy", "_process_response", "_maybe_override_cast_to", "_prepare_url")
 """What a client of that kind has."""
-
-MARK = "counterfoil_options"
-"""Attribute of a wrapped client's class."""
 
 
 def wrap(client: T, **options: Unpack[WrapOptions]) -> T:
@@ -44,7 +41,7 @@ def wrap(client: T, **options: Unpack[WrapOptions]) -> T:
         if name not in allowed:
             raise _refused(client, f"{name} is no option of a client", f"The options are {', '.join(allowed)}.")
     settled = options_of(cast("StepOptions", options))
-    before = getattr(type(client), MARK, None)
+    before = getattr(type(client), WRAPPED, None)
     if isinstance(before, Options):
         if settled == before or settled == Options():
             return client
@@ -76,7 +73,7 @@ def _of_class(client: T, kind: type) -> T:
 def _class(kind: Any, options: Options) -> type:
     """The class of wrapped clients of this class with these options: `with_options` makes another of the same."""
     made = _async_class(kind) if inspect.iscoroutinefunction(kind.request) else _plain_class(kind)
-    setattr(made, MARK, options)
+    setattr(made, WRAPPED, options)
     made.__name__, made.__qualname__, made.__module__ = kind.__name__, kind.__qualname__, kind.__module__
     made.__doc__ = kind.__doc__
     for module in (integrations, sys.modules[package_of(kind)]):
@@ -111,7 +108,7 @@ def _plain_class(kind: Any) -> type:
 
 
 def _settings(client: Any) -> Options:
-    settings: Options = getattr(client, MARK)
+    settings: Options = getattr(client, WRAPPED)
     return settings
 
 
