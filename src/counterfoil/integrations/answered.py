@@ -8,7 +8,7 @@ the record.
 import functools
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from counterfoil.core.response import RecordedResponse
 from counterfoil.integrations.asked import package_of
@@ -83,7 +83,7 @@ def _address(client: Any, path: str) -> Any:
 
 def http_module(client: Any) -> ModuleType:
     """The HTTP library that a client sends with: httpx or httpx2."""
-    return _http_module(type(client._client))  # noqa: SLF001 - not told elsewhere
+    return _http_module(cast("Any", type(client._client)))  # noqa: SLF001 - not told elsewhere
 
 
 @functools.lru_cache(maxsize=64)
