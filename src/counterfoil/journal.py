@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, TypeVarT
 
 from counterfoil import artifacts
 from counterfoil.artifacts import Artifact, Need
-from counterfoil.core import codec
+from counterfoil.core import codec, tally
 from counterfoil.core.events import Event, Record, RunStarted
 from counterfoil.core.failure import printable
 from counterfoil.core.integrity import Anchor
@@ -24,6 +24,7 @@ from counterfoil.core.keys import check_run_id
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.sharing import WholeEvents
 from counterfoil.core.state import Status
+from counterfoil.core.tally import Totals
 from counterfoil.engine import inspection, queries
 from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context
@@ -31,6 +32,7 @@ from counterfoil.engine.definitions import Workflow, known_workflow, workflow_of
 from counterfoil.engine.driver import Resume
 from counterfoil.engine.drives import GRACE_SECONDS, Drives
 from counterfoil.engine.outcomes import outcome_of
+from counterfoil.engine.prices import Prices, PriceTable
 from counterfoil.engine.recorder import as_value, first_record
 from counterfoil.engine.resources import Provider, Resources
 from counterfoil.engine.system import System
@@ -63,19 +65,22 @@ SHOWN_CHARACTERS = 200
 
 
 def open(
-    url: str | Store = DEFAULT_URL, *, secrets: Sequence[str] = (), system: System | None = None,
-    overrides: Mapping[Provider, Any] = MappingProxyType({}),
+    url: str | Store = DEFAULT_URL, *, secrets: Sequence[str] = (), prices: PriceTable | None = None,
+    system: System | None = None, overrides: Mapping[Provider, Any] = MappingProxyType({}),
 ) -> "Journal":  # fmt: skip
     """A journal over the store that the URL names: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`.
 
     Use it as `async with`, or `await` it and `close` it later. `secrets` names environment variables whose values must
-    never be written: not to the store, not to the log, not into an error. `overrides` gives steps another value than
-    the provider of `use(provider)` would, for tests. Raises StoreUrlError or SecretError at once;
-    opening raises StoreNewerError, NotAStoreError or StoreUnavailableError.
+    never be written: not to the store, not to the log, not into an error. `prices` says what a model's answer cost, in
+    dollars, or None where it does not know; its name is recorded with each cost. Without it the package genai-prices
+    does that, where it is installed. `overrides` gives steps another value than the provider of `use(provider)` would,
+    for tests. Raises StoreUrlError or SecretError at once; opening raises StoreNewerError, NotAStoreError or
+    StoreUnavailableError.
     """
     scrubber = Scrubber({name: os.environ.get(name, "") for name in secrets})
     store = _store_of(url) if isinstance(url, str) else url
-    return Journal(store, scrubber, system or System(), resources=Resources(overrides, scrubber.text))
+    resources = Resources(overrides, scrubber.text)
+    return Journal(store, scrubber, system or System(), resources=resources, prices=Prices(prices))
 
 
 class Run(Generic[R]):
@@ -113,6 +118,11 @@ class Run(Generic[R]):
         return self._head.tags
 
     @property
+    def totals(self) -> Totals:
+        """What its model calls came to, as far as that is on record: spent, lost, and saved by replay."""
+        return tally.read(self._head.totals)
+
+    @property
     def head(self) -> Head:
         """The stored row: revision, hash, owner, times."""
         return self._head
@@ -134,10 +144,12 @@ class Run(Generic[R]):
 class Journal:
     """A store, opened: runs are driven here, by this process, until the journal is closed."""
 
-    def __init__(self, store: Store, scrubber: Scrubber, system: System, *, resources: Resources) -> None:
+    def __init__(
+        self, store: Store, scrubber: Scrubber, system: System, *, resources: Resources, prices: Prices
+    ) -> None:
         self.store = store
         self._scrubber, self._system = scrubber, system
-        self._drives = Drives(store, system, scrubber, release=VERSION, resources=resources)
+        self._drives = Drives(store, system, scrubber, release=VERSION, resources=resources, prices=prices)
         self._is_open = False
 
     async def __aenter__(self) -> Self:

@@ -32,6 +32,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     hash: bytes  # of the last event
     created: Instant
     updated: Instant  # of the last change of status
+    totals: bytes = b""  # what its model calls came to, as JSON; empty: nothing yet
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +93,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     taken: Sequence[str] = ()  # ids of the run's inbox messages that these events take in; others are ignored
     artifacts: dict[str, bytes] = {}  # contents that these records name, by digest
     stream_held: Stream | None = None  # its chunks stand in these events now, and nowhere else
+    totals: bytes = b""  # for the run's row; empty: they have not changed
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +156,7 @@ class Store(Protocol):
         """
 
     def append(self, append: Append) -> Awaitable[None]:
-        """One transaction: the events, the head, the status, the timer, the taken messages, the chunks they hold.
+        """One transaction: events, head, status, totals, the timer, the taken messages, the chunks the events hold.
 
         The awaitable is done when all is on disk; appends are accepted in the order of the calls. Raises
         StaleEpochError, with nothing kept, when epoch or revision is not the run's own. A cancelled waiter does not

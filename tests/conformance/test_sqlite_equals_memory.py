@@ -59,6 +59,7 @@ APPEND_PARTS = {
     "epoch": st.integers(0, 3), "expected": st.integers(-1, 4), "now": TIMES, "status": st.sampled_from(Status),
     "reason": st.none() | st.text(max_size=3), "release": st.booleans(), "timer_set": TIMERS, "timer_cleared": TIMERS,
     "taken": st.lists(MESSAGES, max_size=2), "stream_held": st.none() | st.builds(Stream, STEPS, st.integers(1, 2)),
+    "totals": st.binary(max_size=2),
 }  # fmt: skip
 QUESTION = st.one_of(
     ask("start", st.builds(new_run, RUNS, owner=st.none() | WORKERS, tags=TAGS)),

@@ -128,7 +128,7 @@ async def test_only_the_owner_can_read_the_files(path):
 
 async def test_a_store_of_an_earlier_release_is_brought_up_to_date_with_all_it_holds(path, written):
     with contextlib.closing(apsw.Connection(str(path))) as file:
-        file.execute("DROP TABLE artifact_key; DROP TABLE stream_chunks")
+        file.execute("DROP TABLE artifact_key; DROP TABLE stream_chunks; ALTER TABLE runs DROP COLUMN totals")
         file.pragma("user_version", 1)
     async with opened(path) as store:
         assert await everything(store) == written

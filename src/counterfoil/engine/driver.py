@@ -27,7 +27,8 @@ from counterfoil.core.events import (
     RunSuspended,
 )
 from counterfoil.core.scrub import Scrubber
-from counterfoil.core.state import RunState, StepState, fold
+from counterfoil.core.state import StepState, fold
+from counterfoil.core.tally import Tally
 from counterfoil.engine import unsafe
 from counterfoil.engine.attempt import Attempt
 from counterfoil.engine.branches import current_branches
@@ -36,7 +37,8 @@ from counterfoil.engine.definitions import Workflow, current_run, current_step
 from counterfoil.engine.loaded import known_modules
 from counterfoil.engine.loops import watched
 from counterfoil.engine.outcomes import arguments_of, failed_error, paused_error
-from counterfoil.engine.recorder import Recorder, as_value
+from counterfoil.engine.prices import Prices
+from counterfoil.engine.recorder import Past, Recorder, as_value
 from counterfoil.engine.resources import Resources
 from counterfoil.engine.system import System
 from counterfoil.engine.verdicts import (
@@ -89,6 +91,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     store: Store
     system: System
     scrubber: Scrubber
+    prices: Prices
     release: str  # version
     worker: str
     resources: Resources
@@ -112,8 +115,11 @@ class Driver:
         """
         known_modules()  # before any step of this process can import more
         around = self._around
-        state = await load(self._head, records, around.store.artifact)
-        recorder = Recorder(around.store, around.system, around.scrubber, head=self._head, state=state)
+        past = await load(self._head, records, around.store.artifact)
+        state = past.state
+        recorder = Recorder(
+            around.store, around.system, around.scrubber, head=self._head, past=past, prices=around.prices
+        )
         recorder.attempt, recorder.root = state.attempt + 1, records[0].hash
         try:
             await self._begin(recorder, resume)
@@ -359,8 +365,8 @@ async def _contained(make: Callable[[], Coroutine[Any, Any, Any]]) -> _Ended:
         return _Ended(None, error)
 
 
-async def load(head: Head, records: Sequence[Record], fetch: artifacts.Fetch) -> RunState:
-    """The state of a run, from records and artifacts that were checked.
+async def load(head: Head, records: Sequence[Record], fetch: artifacts.Fetch) -> Past:
+    """The state of a run, and what its model calls came to, from records and artifacts that were checked.
 
     Raises JournalDamagedError, JournalUnreadableError, ArtifactMissingError, ArtifactAlteredError.
     """
@@ -368,6 +374,6 @@ async def load(head: Head, records: Sequence[Record], fetch: artifacts.Fetch) ->
         raise JournalDamagedError(run=head.run, seq=flaw.seq, problem=flaw.problem)
     recorded = await artifacts.read_all(records, head.run, fetch)
     try:
-        return fold(head.run, recorded)
+        return Past(fold(head.run, recorded), Tally(recorded))
     except IllegalTransitionError as error:  # no owner wrote that: it was refused before it was written
         raise JournalDamagedError(run=head.run, seq=recorded[-1].seq, problem=str(error)) from error

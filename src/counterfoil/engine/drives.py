@@ -17,6 +17,7 @@ from counterfoil.core.state import Status
 from counterfoil.engine.definitions import Workflow
 from counterfoil.engine.driver import Driver, Resume, Surroundings
 from counterfoil.engine.liveness import Lease, is_dead
+from counterfoil.engine.prices import Prices
 from counterfoil.engine.resources import Resources
 from counterfoil.engine.system import System
 from counterfoil.errors import IllegalTransitionError, RunNotFoundError, RunOwnedError
@@ -37,9 +38,11 @@ class _Drive(msgspec.Struct, frozen=True):
 class Drives:
     """The runs driven here, and the lease that covers them."""
 
-    def __init__(self, store: Store, system: System, scrubber: Scrubber, *, release: str, resources: Resources) -> None:
+    def __init__(
+        self, store: Store, system: System, scrubber: Scrubber, *, release: str, resources: Resources, prices: Prices
+    ) -> None:
         self._store, self._system, self._scrubber, self._release = store, system, scrubber, release
-        self._resources = resources
+        self._resources, self._prices = resources, prices
         self._lease: Lease | None = None
         self._leasing, self._taking = asyncio.Lock(), asyncio.Lock()
         self._drives: dict[str, _Drive] = {}
@@ -136,6 +139,7 @@ class Drives:
             store=self._store,
             system=self._system,
             scrubber=self._scrubber,
+            prices=self._prices,
             release=self._release,
             worker=lease.worker,
             resources=self._resources,

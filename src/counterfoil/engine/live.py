@@ -173,7 +173,7 @@ class Live:
         await self._outcome_written(operation)
         if unknown:
             raise End(needs_code(unknown))
-        if noted is body:
+        if noted.result is body.result:
             return back
         return codec.decode(  # a secret was taken out
             bytes(noted.result), returns_of(bound), annotated=encoded.annotated, where=where

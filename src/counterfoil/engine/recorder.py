@@ -3,7 +3,8 @@
 `note` queues an event; `flush` appends what is queued as one transaction. Every event is folded into the run's state
 before it is queued, so an illegal one is refused here and never reaches the store. Of an input that most of an earlier
 one begins and ends, only the rest is written, and what is left out is decided on the bytes without secrets. What is too
-large for the journal goes to the store beside it, in the same append.
+large for the journal goes to the store beside it, in the same append; so do the run's totals, where they changed: notes
+for who lists runs.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -13,7 +14,7 @@ import msgspec
 
 from counterfoil import artifacts
 from counterfoil.artifacts import Sealed
-from counterfoil.core import codec, events, integrity
+from counterfoil.core import codec, events, integrity, tally
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import ArtifactStored, Body, Envelope, Event, LateReport, Record, StepIntended
 from counterfoil.core.nearest import Nearest
@@ -21,6 +22,9 @@ from counterfoil.core.parts import Send
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.sharing import REQUESTS, family_of
 from counterfoil.core.state import RunState, Status
+from counterfoil.core.tally import Tally
+from counterfoil.engine.calls import MODEL
+from counterfoil.engine.prices import Prices
 from counterfoil.engine.system import System
 from counterfoil.store import Append, Head, Message, Store, Timer
 
@@ -30,11 +34,21 @@ COMPARED = frozenset({"run_started", "step_intended", "timer_set", "artifact_sto
 """What a replay asks for again. Secrets that only a request told are not known to it, so they stay in these."""
 
 
+class Past(msgspec.Struct, frozen=True):
+    """What a run's events say when its owner takes it up."""
+
+    state: RunState
+    tally: Tally
+
+
 class Recorder:
     """The pen of a run's owner."""
 
-    def __init__(self, store: Store, system: System, scrubber: Scrubber, *, head: Head, state: RunState) -> None:
-        self.state, self._nearest = state, Nearest(state.inputs)
+    def __init__(
+        self, store: Store, system: System, scrubber: Scrubber, *, head: Head, past: Past, prices: Prices
+    ) -> None:
+        self.state, self._nearest = past.state, Nearest(past.state.inputs)
+        self._tally, self._totals, self._prices = past.tally, past.tally.totals, prices
         self._store, self._system, self.scrubber = store, system, scrubber
         self._run, self.epoch = head.run, head.epoch
         self._durable, self._hash = head.seq, head.hash
@@ -71,11 +85,15 @@ class Recorder:
             incarnation=self.state.incarnation,
             contract=contract,
         )
-        raw, body = self._scrubbed(body)
+        if isinstance(body, StepIntended) and body.kind == MODEL:
+            self._prices.wake()
+        raw, body = self._scrubbed(self._prices.priced(body, envelope.time))
         stored = self._shared(body, step)
         raw = raw if stored is body else events.encode(stored)
         sealed = artifacts.seal(envelope, raw, salt=self._system.salt(), previous=self._hash)
-        self.state.apply(Event(envelope, stored, sealed.record.hash))
+        event = Event(envelope, stored, sealed.record.hash)
+        self.state.apply(event)
+        self._tally.add(event)
         if stored is not body and isinstance(body, StepIntended):
             self.state.inputs.keep(bytes(body.input))
         self._queued.append(sealed.record)
@@ -106,6 +124,8 @@ class Recorder:
         records, self._queued = self._queued, []
         contents, self._artifacts = self._artifacts, {}
         expected, self._durable = self._durable, self.state.seq
+        totals = b"" if self._tally.totals is self._totals else tally.written(self._tally.totals)
+        self._totals = self._tally.totals
         status = None if self.state.status is self._status else self.state.status
         self._status = self.state.status
         return self._store.append(
@@ -122,6 +142,7 @@ class Recorder:
                 timer_cleared=timer_cleared,
                 taken=taken,
                 artifacts=contents,
+                totals=totals,
             )
         )
 

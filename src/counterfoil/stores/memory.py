@@ -180,6 +180,8 @@ class MemoryStore:
             changes |= {"status": append.status, "reason": append.reason, "updated": append.now}
         if append.release:
             changes["owner"] = None
+        if append.totals:
+            changes["totals"] = append.totals
         self._heads[append.run] = msgspec.structs.replace(head, **changes)
         if append.timer_set:
             self._timers.add((append.run, append.timer_set))

@@ -13,7 +13,9 @@ from counterfoil.core.events import NAMES_AN_ARTIFACT, Record
 from counterfoil.errors import JournalDamagedError
 from counterfoil.store import Chunk, Head, Message, Query, Stream, Timer, Worker
 
-_HEADS = "SELECT key, id, workflow, status, reason, tags, epoch, owner, last_seq, head, created, updated FROM runs"
+_HEADS = """
+SELECT key, id, workflow, status, reason, tags, epoch, owner, last_seq, head, created, updated, totals FROM runs
+"""
 _WALK = """
 WITH RECURSIVE walk(id, prev) AS (
     SELECT e.id, e.prev FROM runs AS r CROSS JOIN events AS e ON e.id = r.head_id WHERE r.key = ?

@@ -87,7 +87,7 @@ class Transaction:
         existing = queries.head(self._db, new.run)
         if existing:
             return existing, False
-        sql = "INSERT INTO runs VALUES (NULL, ?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
+        sql = "INSERT INTO runs VALUES (NULL, ?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, x'')"
         epoch = 1 if new.owner else 0
         tags = msgspec.json.encode(new.tags).decode()
         identity = (new.run, new.workflow, Status.PENDING.value, tags, epoch, new.owner)
@@ -118,7 +118,7 @@ class Transaction:
         if self._db.changes() != 1:
             raise StaleEpochError(run=append.run, epoch=append.epoch, revision=append.expected)
         self._link(append.run, append.records)
-        if append.status is not None or append.release:
+        if append.status is not None or append.release or append.totals:
             self._move(place.row, append)
         if append.timer_set or append.timer_cleared or append.taken or append.stream_held:
             self._settle_parts(place.row, append)
@@ -164,6 +164,8 @@ class Transaction:
         if append.status is not None:
             sql = "UPDATE runs SET status = ?, reason = ?, updated = ? WHERE id = ?"
             self._db.execute(sql, (append.status.value, append.reason, append.now, row))
+        if append.totals:
+            self._db.execute("UPDATE runs SET totals = ? WHERE id = ?", (append.totals, row))
         if append.release:
             self._db.execute("UPDATE runs SET owner = NULL WHERE id = ?", (row,))
             self._places.pop(append.run, None)

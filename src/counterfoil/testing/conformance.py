@@ -154,6 +154,15 @@ class _Appending(Given):
         assert await store.read(RUN) == [record(0), *append.records]
         assert await store.head(RUN) == moved(head, append)
 
+    async def test_totals_stay_in_the_runs_row_until_an_append_brings_others(self, store: Store, head: Head) -> None:
+        first = after(head, totals=b'{"requests":1}')
+        await store.append(first)
+        await store.append(then := after(moved(head, first)))
+        kept = moved(head, then, totals=b'{"requests":1}')
+        assert (await store.head(RUN), await store.heads(Query())) == (kept, [kept])
+        await store.append(last := after(kept, totals=b"\xff"))
+        assert await store.head(RUN) == moved(kept, last, totals=b"\xff")
+
     async def test_a_record_whose_body_is_gone_is_kept_as_it_is(self, store: Store, head: Head) -> None:
         bare = replace(record(1, head.hash), body=None, salt=None)
         await store.append(after(head, records=[bare]))
