@@ -7,6 +7,7 @@ import codecs
 import io
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,11 @@ def put(text: str) -> None:
 def put_object(value: Any) -> None:
     """One JSON object, on a line of its own."""
     put(json.dumps(value, ensure_ascii=False))
+
+
+def columns() -> int:
+    """How wide a line of the result may get; no end in a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def say(text: str) -> None:

@@ -42,11 +42,13 @@ from counterfoil.cli.options import ANCHOR, PAIR, Options, driving, shared, tags
 from counterfoil.cli.outcomes import CodeError, Exit, as_object, exit_of
 from counterfoil.cli.view import view
 from counterfoil.core.integrity import Anchor
+from counterfoil.engine.prices import priced_now
 from counterfoil.engine.system import System
 from counterfoil.errors import CounterfoilError
 from counterfoil.journal import DEFAULT_URL, VERSION
 
 P = ParamSpec("P")
+WIDE_COLUMNS = 140
 ELSEWHERE = {"lab": "counterfoil.lab.command:lab"}
 """Commands of other layers, imported when they are asked for."""
 
@@ -163,7 +165,7 @@ async def list_runs(options: Options, /, **given: Any) -> Exit:
         return Exit.DONE
     from counterfoil.cli.render import draw_runs  # noqa: PLC0415 - rich is slow to load
 
-    draw_runs(heads)
+    draw_runs(heads, is_wide=console.columns() >= WIDE_COLUMNS)
     if len(heads) == given["limit"]:
         console.say(f"older ones: --before {heads[-1].number}")
     return Exit.DONE
@@ -176,7 +178,8 @@ async def list_runs(options: Options, /, **given: Any) -> Exit:
 async def show(options: Options, /, run: str) -> Exit:
     """Show a run: its timeline by index, where replay ended and live began, what it waits for."""
     async with looking.existing(options) as journal:
-        seen = view(await journal.head(run), (await journal.events(run)).stored)
+        head, found = await journal.head(run), (await journal.events(run)).stored
+    seen = view(head, priced_now(found))
     if options.as_json:
         console.put_object(objects.view_object(seen))
         return Exit.DONE

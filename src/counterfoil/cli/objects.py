@@ -6,8 +6,10 @@ import msgspec
 
 from counterfoil.cli.describe import moment_exactly
 from counterfoil.cli.view import Pass, RunView
+from counterfoil.core import tally
 from counterfoil.core.clock import SECOND
 from counterfoil.core.events import Event, RunCompleted, RunFailed
+from counterfoil.core.parts import Send
 from counterfoil.core.plainly import plainly
 from counterfoil.engine.inspection import ArtifactReport
 from counterfoil.engine.queries import Entry, Verification
@@ -36,6 +38,7 @@ def run_object(head: Head) -> dict[str, Any]:
         "owner": head.owner,
         "created": moment_exactly(head.created),
         "updated": moment_exactly(head.updated),
+        "totals": _fields(tally.read(head.totals)),
     }
 
 
@@ -45,6 +48,7 @@ def view_object(seen: RunView) -> dict[str, Any]:
     return {
         **run_object(seen.head),
         "summary": _fields(seen.summary),
+        "totals": _fields(seen.totals),
         "attempts": [_pass_object(each) for each in seen.passes],
         "timeline": [_entry_object(each) for each in seen.entries],
         "pause": _fields(seen.pause) if seen.pause else None,
@@ -93,10 +97,16 @@ def _pass_object(each: Pass) -> dict[str, Any]:
 def _entry_object(entry: Entry) -> dict[str, Any]:
     fields = _fields(entry)
     duration = fields.pop("duration")
+    fields["sends"] = [_send_object(send) for send in entry.sends]
     return {
         **{"try" if name == "try_number" else name: value for name, value in fields.items()},
         "duration_seconds": None if duration is None else duration / SECOND,
     }
+
+
+def _send_object(send: Send) -> dict[str, Any]:
+    """A request without what it said: `events` has that."""
+    return {name: value for name, value in _fields(send).items() if not name.startswith("request")}
 
 
 def _fields(value: msgspec.Struct) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What a person sees of runs: tables, drawn by rich."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from rich import box
@@ -11,11 +11,14 @@ from rich.text import Text
 from counterfoil.cli.console import shown
 from counterfoil.cli.describe import count, moment, span
 from counterfoil.cli.drawing import draw
+from counterfoil.cli.money import sends_notes, spent_cell, spent_line, tokens_cell
 from counterfoil.cli.view import RunView
+from counterfoil.core import tally
 from counterfoil.core.events import Event, RunCompleted, RunFailed, RunPaused
 from counterfoil.core.failure import short_type
 from counterfoil.core.plainly import plainly
 from counterfoil.core.state import Status
+from counterfoil.core.tally import Totals
 from counterfoil.engine.queries import Entry, Summary
 from counterfoil.store import Head
 
@@ -24,9 +27,9 @@ COLOURS = {Status.COMPLETED: "green", Status.FAILED: "red", Status.PAUSED: "yell
 LIVE_FROM_HERE = "attempt {number}: replay ended, live from here"
 
 
-def draw_runs(heads: Iterable[Head]) -> None:
-    """Print runs."""
-    draw([runs_table(heads)])
+def draw_runs(heads: Iterable[Head], *, is_wide: bool) -> None:
+    """Print runs; where there is room, with tokens and money."""
+    draw([runs_table(list(heads), is_wide=is_wide)])
 
 
 def draw_events(events: Iterable[Event]) -> None:
@@ -39,13 +42,17 @@ def draw_run(seen: RunView) -> None:
     draw(run_parts(seen))
 
 
-def runs_table(heads: Iterable[Head]) -> Table:
-    """Runs, one a line."""
-    table = _table("number", "run", "workflow", "state", "events", "created", "updated", "tags")
-    for head in heads:
+def runs_table(heads: Sequence[Head], *, is_wide: bool) -> Table:
+    """Runs, one a line. Tokens and money have columns where there is room, and a run that has any."""
+    totals = [tally.read(head.totals) for head in heads]
+    has_money = is_wide and any(each.requests for each in totals)
+    money = ("tokens in + out", "spent") if has_money else ()
+    table = _table("number", "run", "workflow", "state", "events", *money, "created", "updated", "tags")
+    for head, sums in zip(heads, totals, strict=True):
         times = (moment(head.created), moment(head.updated))
         what = (_cell(str(head.number)), _cell(head.run), _cell(head.workflow), _state(head))
-        table.add_row(*what, *map(_cell, (str(head.seq + 1), *times, _tags(head))))
+        figures = (tokens_cell(sums), spent_cell(sums)) if has_money else ()
+        table.add_row(*what, *map(_cell, (str(head.seq + 1), *figures, *times, _tags(head))))
     return table
 
 
@@ -64,7 +71,7 @@ def run_parts(seen: RunView) -> Iterator[RenderableType]:
     """One run: what it is, its timeline, its sums, and what it waits for or how it ended."""
     yield _facts(_about(seen))
     yield _timeline(seen)
-    yield _facts(_sums(seen.summary))
+    yield _facts(_sums(seen.summary, seen.totals))
     if seen.pause:
         yield _facts(_pause(seen.pause))
     if seen.end:
@@ -102,10 +109,12 @@ def _entry_cells(entry: Entry) -> tuple[str | Text, ...]:
     what = (entry.step or "", entry.kind or "", entry.name or "", entry.what)
     counts = (str(entry.try_number or ""), str(entry.attempt or ""))
     notes = Text(shown("\n".join(entry.notes)), style="yellow")
-    return (str(entry.index), *what, *counts, span(entry.duration), notes)
+    said = Text(shown("\n".join(sends_notes(entry.sends))))
+    both = Text("\n").join(each for each in (notes, said) if each)
+    return (str(entry.index), *what, *counts, span(entry.duration), both)
 
 
-def _sums(sums: Summary) -> Iterator[tuple[str, str | Text]]:
+def _sums(sums: Summary, totals: Totals) -> Iterator[tuple[str, str | Text]]:
     calls = f"{count(sums.model_calls, 'model call')} and {count(sums.tool_calls, 'tool call')} begun"
     yield "steps", f"{sums.steps} with an outcome; {calls}"
     if sums.unknown_calls:
@@ -115,6 +124,8 @@ def _sums(sums: Summary) -> Iterator[tuple[str, str | Text]]:
     if sums.attempts > 1:
         saved = f"{count(sums.replayed_calls, 'call')} and {sums.replayed_seconds:.3f} s"
         yield "saved", f"{saved}: answered from the record"
+    if totals.requests:
+        yield "spent", spent_line(totals)
 
 
 def _pause(pause: RunPaused) -> Iterator[tuple[str, str | Text]]:

@@ -13,6 +13,7 @@ from counterfoil.core.events import (
     RunPaused,
 )
 from counterfoil.core.state import Status
+from counterfoil.core.tally import Totals, totals_of
 from counterfoil.engine.queries import OUTCOMES, Entry, Summary, summary, timeline
 from counterfoil.store import Head
 
@@ -33,6 +34,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     head: Head
     entries: list[Entry]
     summary: Summary
+    totals: Totals
     passes: list[Pass]
     pause: RunPaused | None
     end: RunCompleted | RunFailed | None
@@ -52,6 +54,7 @@ def view(head: Head, events: Sequence[Event]) -> RunView:
         head=head,
         entries=timeline(events),
         summary=summary(events),
+        totals=totals_of(events),
         passes=_passes(events),
         pause=pauses[-1] if pauses else None,
         end=ends[-1] if ends else None,

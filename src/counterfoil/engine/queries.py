@@ -27,7 +27,7 @@ from counterfoil.core.events import (
 )
 from counterfoil.core.failure import short_type
 from counterfoil.core.integrity import Anchor, Flaw
-from counterfoil.core.parts import ErrorRecord
+from counterfoil.core.parts import ErrorRecord, Send
 from counterfoil.core.sharing import WholeEvents
 from counterfoil.core.state import RunState, fold
 from counterfoil.errors import ArtifactError, ArtifactMissingError, CounterfoilError
@@ -51,6 +51,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     try_number: int = 0
     duration: int | None = None  # microseconds
     notes: tuple[str, ...] = ()  # retries, unknown outcomes
+    sends: tuple[Send, ...] = ()  # requests of the try; at an intent: those of tries that failed
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +186,7 @@ def _entry(index: int, event: Event, names: dict[str, tuple[str, str]]) -> Entry
         try_number=event.envelope.try_number,
         duration=getattr(event.body, "duration", None),
         notes=_failure_note(event),
+        sends=getattr(event.body, "sends", ()),
     )
 
 
@@ -206,11 +208,12 @@ def _failure_note(event: Event) -> tuple[str, ...]:
 
 def _annotate(entries: list[Entry], event: Event) -> None:
     """Put what bookkeeping says where a reader looks for it: at the step's intent."""
-    note = _note(event)
+    note, sends = _note(event), getattr(event.body, "sends", ())
     for position in range(len(entries) - 1, -1, -1):
         entry = entries[position]
         if note and (event.step is None or entry.step == event.step):
-            entries[position] = msgspec.structs.replace(entry, notes=(*entry.notes, note))
+            notes, sent = (*entry.notes, note), (*entry.sends, *sends)
+            entries[position] = msgspec.structs.replace(entry, notes=notes, sends=sent)
             return
 
 
