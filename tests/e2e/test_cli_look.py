@@ -10,7 +10,8 @@ import pytest
 
 LOOKING = [("list",), ("show", "bought"), ("events", "bought"), ("head", "bought"), ("verify",), ("resume", "bought")]
 RUN_KEYS = {
-    "run", "number", "workflow", "state", "reason", "tags", "totals", "seq", "hash", "epoch", "owner", "created", "updated",
+    "run", "number", "workflow", "state", "reason", "tags", "seq", "hash", "epoch", "owner", "created", "updated",
+    "totals",
 }  # fmt: skip
 EVENT_KEYS = [
     "run", "seq", "type", "time", "step", "attempt", "try", "epoch", "incarnation", "contract", "schema", "reference",

@@ -164,6 +164,8 @@ def test_a_recorded_failure_that_is_raised_again_saves_the_answer_it_had(run):
     [
         (Send(status=200), True, False),
         (Send(status=200, error="StreamCutError"), False, True),
+        (Send(status=200, partial=True), False, True),
+        (Send(status=307, partial=True), False, False),
         (Send(status=429), False, False),
         (Send(status=503, error="ReadError"), False, False),
         (Send(), False, True),

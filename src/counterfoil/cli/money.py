@@ -97,4 +97,5 @@ def _said(answer: Answer) -> Iterator[str]:
 def _came_of(send: Send) -> str:
     if send.status is None:
         return f"no answer ({send.error})" if send.error else "no answer"
-    return f"HTTP {send.status}, cut off ({send.error})" if send.error else f"HTTP {send.status}"
+    end = f", cut off ({send.error})" if send.error else ", not read to its end" if send.partial else ""
+    return f"HTTP {send.status}{end}"

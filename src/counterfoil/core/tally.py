@@ -3,11 +3,12 @@
 Four sums, each of model steps only:
 
 - *requests*: that left, or may have left. Those listed as `sends`, and those of a try whose outcome was never seen.
-- *spent*: answers that came whole. A send was answered if its status is below 400 and no error cut its body off; a try
-  that succeeded without such a send was one answer of unknown cost. It does not matter what came of the try: a result
-  that could not be kept was paid for too. An error status (429, 503) counts as not billed.
-- *lost*: requests that left and whose answer was not seen, and what they cost at the most: the step's declared bound,
-  once for each try that lost any. A provider that knew a repeated request by its key may have billed less.
+- *spent*: model's answers that came whole, with a status of 2xx. A try that succeeded without any was one answer of
+  unknown cost. It does not matter what came of the try: a result that could not be kept was paid for too. Another
+  status (429, 503) counts as not billed.
+- *lost*: requests that left and whose whole answer was not seen, a stream that broke or was left early included, and
+  what they cost at the most: the step's declared bound, once for each try that lost any. A provider that knew a
+  repeated request by its key may have billed less.
 - *saved*: for each later attempt, what the outcomes on record when it began were answered with. That is what it would
   have come to had the attempt asked for them again.
 """
@@ -31,7 +32,7 @@ from counterfoil.core.events import (
 )
 from counterfoil.core.parts import Answer, Send
 
-ERROR_STATUS_MIN = 400
+SUCCESS = range(200, 300)
 NEVER_LEFT = frozenset(
     {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "LocalProtocolError"}
 )
@@ -126,13 +127,14 @@ def read(raw: bytes) -> Totals:
 
 def is_answered(send: Send) -> bool:
     """Whether the whole answer was seen."""
-    return send.status is not None and send.status < ERROR_STATUS_MIN and send.error is None
+    return send.status in SUCCESS and send.error is None and not send.partial
 
 
 def is_lost(send: Send) -> bool:
-    """Whether the request left and no whole answer was seen; an error status is one."""
-    refused = send.status is not None and send.status >= ERROR_STATUS_MIN
-    return not is_answered(send) and not refused and send.error not in NEVER_LEFT
+    """Whether the request left, and may have been served, without its whole answer being seen."""
+    if send.status is None:
+        return send.error not in NEVER_LEFT
+    return send.status in SUCCESS and not is_answered(send)
 
 
 def _intended(tally: Tally, step: str, body: StepIntended) -> None:
