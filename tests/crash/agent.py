@@ -21,6 +21,7 @@ from counterfoil.testing.crash import KillingStore, Tally, kill
 
 RUN = "trip"
 QUESTION = "Is it raining?"
+LONG_QUESTION = "Is it raining? " * 100
 HARD_EXIT = 3
 PAUSE_SECONDS = 0.002
 LONGEST_ANSWER_SECONDS = 0.003
@@ -112,6 +113,28 @@ async def reciter(ctx: Context, text: str) -> str:
     recited = await ctx.model(recite, text)
     kept = await ctx.artifact(recited.encode(), "text/plain")
     return await ctx.step(shorten, (await ctx.read(kept)).decode())
+
+
+# --- one that talks: each call has all that was said before ---
+
+
+async def converse(messages: list[str]) -> str:
+    outside.call("model converse")
+    return f"answer {len(messages)} " * 100
+
+
+def weigh(messages: list[str]) -> int:
+    outside.call("tool weigh")
+    return sum(map(len, messages))
+
+
+@workflow(name="talker")
+async def talker(ctx: Context, question: str) -> str:
+    messages = [question]
+    for _ in range(3):
+        messages.append(await ctx.model(converse, messages))
+    weight = await ctx.step(weigh, messages)
+    return f"{messages[-1][:8]} of {weight}"
 
 
 # --- one with branches: three calls at a time, then a group in which one fails and two are cut ---
@@ -288,6 +311,23 @@ async def recite_all(path: str, tally: str, kill_at: dict | None = None) -> list
     async with counterfoil.open(store) as journal:
         await journal.run(reciter, "x" * 20_000, id=RUN)
     return store.calls
+
+
+async def talk(path: str, tally: str, kill_at: dict[str, int] | None = None) -> list[str]:
+    """Run the talker, or take it up where it stands. Gives the store calls that it made."""
+    _count_in(tally)
+    store = KillingStore(SqliteStore(Path(path)), **(kill_at or {}))
+    async with counterfoil.open(store) as journal:
+        await journal.run(talker, LONG_QUESTION, id=RUN)
+    return store.calls
+
+
+async def stored_intents(path: str, _: str) -> list[tuple[int, int]]:
+    """Of each intent: how many bytes its input has, and how many of them are stored with it."""
+    async with counterfoil.open(SqliteStore(Path(path))) as journal:
+        events = await journal.events(RUN)
+    pairs = zip(events, events.stored, strict=True)
+    return [(len(one.body.input), len(other.body.input)) for one, other in pairs if one.type == "step_intended"]
 
 
 async def fork(path: str, tally: str, how: dict | None = None) -> list[str]:

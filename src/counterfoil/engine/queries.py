@@ -159,7 +159,7 @@ def _input_flaws(events: Iterable[Event]) -> Iterable[Flaw]:
     for event in events:
         body = event.body
         if isinstance(body, StepIntended | TimerSet) and codec.input_digest(bytes(body.input)) != body.digest:
-            yield Flaw(event.seq, "its input, whole, has another digest than the one that it was recorded with")
+            yield Flaw(event.seq, "its input, whole, has another digest than it was recorded with")
 
 
 def _status_flaws(row: Head, state: RunState) -> list[Flaw]:
