@@ -12,9 +12,11 @@ if sys.platform == "win32":
 from counterfoil.artifacts import Artifact
 from counterfoil.core.codec import Secret
 from counterfoil.core.events import Event
+from counterfoil.core.parts import Answer
 from counterfoil.core.registry import register
 from counterfoil.core.retry import Retry
 from counterfoil.core.state import Status
+from counterfoil.core.tally import Totals
 from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context, bind, current, in_run, reveal, this_step
 from counterfoil.engine.definitions import CurrentStep, model, step, workflow
@@ -43,6 +45,7 @@ from counterfoil.integrations.wrap import wrap
 from counterfoil.journal import Journal, Run, open, run_sync
 
 __all__ = [
+    "Answer",
     "Artifact",
     "ArtifactAlteredError",
     "ArtifactMissingError",
@@ -70,6 +73,7 @@ __all__ = [
     "Secret",
     "Status",
     "StepMismatchError",
+    "Totals",
     "UnfinishedError",
     "bind",
     "current",
