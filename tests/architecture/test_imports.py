@@ -27,3 +27,10 @@ def test_the_package_and_its_folders_must_place_every_module(root):
         "counterfoil.integrations",
         "counterfoil.stores",
     }
+
+
+def test_importing_the_package_loads_no_client_and_nothing_that_is_an_extra():
+    foreign = {"openai", "anthropic", "httpx", "httpx2", "greenlet", "genai_prices", "pydantic"}
+    code = "import sys, counterfoil, counterfoil.cli.main; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert foreign & set(ran.stdout.split()) == set()

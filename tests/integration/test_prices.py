@@ -99,6 +99,12 @@ def test_a_table_of_ones_own_is_asked_in_place_of_the_package_and_named():
     assert cost_of(own.priced(outcome(answered()), WHEN)) == (None, None)
 
 
+@pytest.mark.parametrize("cut", [{"error": "StreamCutError"}, {"partial": True}])
+def test_an_answer_that_was_cut_off_has_no_price(cut):
+    body = StepSucceeded(result=NONE, sends=(Send(status=200, answer=answered("own"), **cut),))
+    assert Prices(price_list_7).priced(body, WHEN) is body
+
+
 def test_a_cost_that_is_there_is_kept():
     body = outcome(Answer(model="own", input_tokens=5, cost_usd=0.0, prices="list 6"))
     assert Prices(price_list_7).priced(body, WHEN) is body

@@ -19,6 +19,7 @@ import msgspec
 from counterfoil.core.clock import Instant, as_datetime
 from counterfoil.core.events import Body, Event
 from counterfoil.core.parts import Answer, Send
+from counterfoil.core.tally import is_answered
 
 PriceTable = Callable[[Answer], float | None]
 """A user's own table: dollars for an answer, or None. Its name is recorded with each cost."""
@@ -138,7 +139,8 @@ def _sends_of(body: Body) -> tuple[Send, ...]:
 
 
 def _needs_price(send: Send) -> bool:
-    return send.answer is not None and send.answer.cost_usd is None
+    """Of an answer that was cut off nobody knows the tokens, so it has no price."""
+    return send.answer is not None and send.answer.cost_usd is None and is_answered(send)
 
 
 def _sane(cost: Any) -> float | None:
