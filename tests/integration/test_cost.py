@@ -4,7 +4,7 @@ import httpx
 import openai
 import pytest
 
-from counterfoil import Answer, Context, RunPausedError, model, step, workflow, wrap
+from counterfoil import Answer, Context, Retry, RunPausedError, model, step, workflow, wrap
 from counterfoil.core.tally import Lost, Sum, Totals, totals_of
 from counterfoil.testing.stubs import StubModel
 
@@ -25,8 +25,8 @@ async def priced(desk):
         yield journal
 
 
-def client(stub, **options):
-    return openai.AsyncOpenAI(**{"base_url": f"{stub.url}/v1", "api_key": "no key", "max_retries": 0} | options)
+def client(url, **options):
+    return openai.AsyncOpenAI(**{"base_url": f"{url}/v1", "api_key": "no key", "max_retries": 0} | options)
 
 
 def agent(asking, **asked):
@@ -50,7 +50,7 @@ async def told(journal, run="r"):
 
 async def test_an_answer_is_priced_by_the_table_that_the_journal_was_given(priced):
     with StubModel(script=["final"], usages=[USAGE]) as stub:
-        await priced.run(agent(wrap(client(stub))), id="r")
+        await priced.run(agent(wrap(client(stub.url))), id="r")
     (send,) = (await priced.events("r"))[3].body.sends
     assert (send.answer.cost_usd, send.answer.prices) == (1.28, "price_list_7")
     assert await told(priced) == Totals(requests=1, spent=CALL, prices=("price_list_7",))
@@ -59,7 +59,7 @@ async def test_an_answer_is_priced_by_the_table_that_the_journal_was_given(price
 async def test_the_list_of_runs_knows_what_each_spent(priced):
     with StubModel(script=["final"], usages=[USAGE] * 2) as stub:
         for run in ("a", "b"):
-            await priced.run(agent(wrap(client(stub))), id=run)
+            await priced.run(agent(wrap(client(stub.url))), id=run)
     assert [(run.id, run.totals.spent) for run in await priced.list()] == [("b", CALL), ("a", CALL)]
 
 
@@ -75,7 +75,7 @@ async def test_a_run_of_plain_steps_has_no_totals(priced):
 async def test_the_cost_shows_both_requests_of_a_client_that_gave_up_one_and_sent_another(priced):
     """FC-03: the first was served, and its answer came too late."""
     with StubModel(script=["final"], usages=[USAGE] * 2, delays=[60]) as stub:
-        impatient = wrap(client(stub, max_retries=1, timeout=0.5), worst_cost_usd=2.0)
+        impatient = wrap(client(stub.url, max_retries=1, timeout=0.5), worst_cost_usd=2.0)
         await priced.run(agent(impatient), id="r")
         assert len(stub.log) == 2
     lost = Lost(calls=1, worst_cost_usd=2.0)
@@ -84,7 +84,7 @@ async def test_the_cost_shows_both_requests_of_a_client_that_gave_up_one_and_sen
 
 async def test_tries_that_were_refused_are_not_spent(priced):
     with StubModel(script=["final"], usages=[USAGE] * 3, statuses=[503, 429], retry_afters=["0.001"] * 2) as stub:
-        await priced.run(agent(wrap(client(stub, max_retries=2))), id="r")
+        await priced.run(agent(wrap(client(stub.url, max_retries=2))), id="r")
         assert len(stub.log) == 3
     assert await told(priced) == Totals(requests=3, spent=CALL, prices=("price_list_7",))
 
@@ -110,7 +110,7 @@ async def test_an_answer_whose_result_can_not_be_kept_is_spent(priced):
 async def test_a_resumed_run_saves_what_is_on_record_and_its_row_goes_on_from_there(priced, calls):
     mend = calls.function("mend", ValueError("broken"), 1)
     with StubModel(script=["final"], usages=[USAGE] * 2) as stub:
-        asking = wrap(client(stub))
+        asking = wrap(client(stub.url))
 
         @workflow
         async def consult(ctx: Context) -> None:
@@ -129,7 +129,7 @@ async def test_a_resumed_run_saves_what_is_on_record_and_its_row_goes_on_from_th
 async def test_without_a_price_tokens_are_counted_all_the_same(desk):
     with StubModel(script=["final"], usages=[USAGE]) as stub:
         async with desk.open(prices=lambda answer: None) as journal:
-            await journal.run(agent(wrap(client(stub))), id="r")
+            await journal.run(agent(wrap(client(stub.url))), id="r")
             assert await told(journal) == Totals(requests=1, spent=Sum(1, 1200, 80, cost_usd=None, unpriced=1))
 
 
@@ -139,5 +139,30 @@ async def test_a_table_that_fails_does_not_fail_the_run(desk):
 
     with StubModel(script=["final"], usages=[USAGE]) as stub:
         async with desk.open(prices=broken) as journal:
-            assert await journal.run(agent(wrap(client(stub))), id="r")
+            assert await journal.run(agent(wrap(client(stub.url))), id="r")
             assert (await told(journal)).spent.cost_usd is None
+
+
+def streaming(url):
+    @model(retry=Retry(tries=2, first_seconds=0.001), worst_cost_usd=2.0)
+    async def ask() -> str:
+        asked = {"messages": QUESTION, "stream": True, "stream_options": {"include_usage": True}}
+        async with client(url) as asking:
+            return "".join(
+                [str(chunk.usage) async for chunk in await asking.chat.completions.create(model="m", **asked)]
+            )
+
+    @workflow
+    async def consult(ctx: Context) -> str:
+        return await ctx.model(ask)
+
+    return consult
+
+
+@pytest.mark.parametrize("cut", ["cuts", "clean_cuts"])
+async def test_a_stream_that_broke_is_lost_and_the_whole_one_after_it_is_spent(priced, cut):
+    with StubModel(script=["final"], usages=[USAGE] * 2, **{cut: [2]}) as stub:
+        await priced.run(streaming(stub.url), id="r")
+        assert len(stub.log) == 2
+    lost = Lost(calls=1, worst_cost_usd=2.0)
+    assert await told(priced) == Totals(requests=2, spent=CALL, lost=lost, prices=("price_list_7",))
