@@ -4,9 +4,11 @@ Growth is counted in bytes. A base that was altered is found by name, and never 
 """
 
 import asyncio
+import hashlib
 import random
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 
@@ -17,6 +19,7 @@ from counterfoil.core import integrity
 from counterfoil.core.events import StepIntended, encode
 from counterfoil.errors import JournalUnreadableError
 from counterfoil.stores.memory import MemoryStore
+from counterfoil.testing.stubs import StubModel
 
 pytestmark = pytest.mark.anyio
 WORDS = [word * length for word in "aeiouäλ" for length in range(1, 9)] + ['"quoted"', "\n"]
@@ -124,6 +127,32 @@ async def test_of_conversations_at_once_each_is_stored_once():
     sizes = sorted(len(body.input) for body in intents(events.stored))
     assert len(sizes) == 40
     assert sizes[29] < 1000  # the three later calls of each of the ten
+
+
+async def post_twice(url: str, count: int) -> int:
+    """A call whose own input is short: what it sends is a conversation."""
+    body = {"model": "m", "messages": [{"role": "user", "content": text(each, 2000)} for each in range(count)]}
+    async with httpx.AsyncClient() as client:
+        return sum([(await client.post(f"{url}/v1/chat/completions", json=body)).status_code for _ in range(2)])
+
+
+@workflow(name="test_conversations.posts")
+async def posts(ctx: Context, url: str) -> list[int]:
+    return [await ctx.model(post_twice, url, count) for count in range(1, 5)]
+
+
+async def test_of_what_is_sent_each_message_is_stored_once_and_the_same_request_never_again():
+    with StubModel(script=["final"]) as stub:
+        async with counterfoil.open("memory://") as journal:
+            await journal.run(posts, stub.url, id="r")
+            events = await journal.events("r")
+    outcomes = [body for body in (event.body for event in events.stored) if body.type == "step_succeeded"]
+    sizes = [[len(send.request) for send in body.sends] for body in outcomes]
+    wholes = [send.request for event in events if event.type == "step_succeeded" for send in event.body.sends]
+    assert [(first < 3500, second) for first, second in sizes] == [(True, 2)] * 4
+    digests = [send.request_digest for body in outcomes for send in body.sends]
+    assert [hashlib.sha256(whole).hexdigest() for whole in wholes] == digests
+    assert (len(stub.log), len(wholes)) == (8, 8)
 
 
 # --- reading ---

@@ -18,9 +18,9 @@ from counterfoil.core import codec, events, integrity, tally
 from counterfoil.core.clock import Instant
 from counterfoil.core.events import ArtifactStored, Body, Envelope, Event, LateReport, Record, StepIntended
 from counterfoil.core.nearest import Nearest
-from counterfoil.core.parts import Send
+from counterfoil.core.parts import Send, Shared
 from counterfoil.core.scrub import Scrubber
-from counterfoil.core.sharing import REQUESTS, family_of
+from counterfoil.core.sharing import REQUESTS, SAVED_BYTES_MIN, family_of
 from counterfoil.core.state import RunState, Status
 from counterfoil.core.tally import Tally
 from counterfoil.engine.calls import MODEL
@@ -178,11 +178,16 @@ class Recorder:
             found = self._nearest.shared(bytes(body.input), step=step or "", family=family_of(body))
             return msgspec.structs.replace(body, input=found[0], shared=found[1]) if found else body
         sends: tuple[Send, ...] = getattr(body, "sends", ())
-        shared = tuple(self._shared_send(send, step or "") for send in sends)
+        shared = tuple(self._shared_send(sends, part, step or "") for part in range(len(sends)))
         return msgspec.structs.replace(body, sends=shared) if shared != sends else body
 
-    def _shared_send(self, send: Send, step: str) -> Send:
-        found = self._nearest.shared(bytes(send.request), step=step, family=REQUESTS)
+    def _shared_send(self, sends: tuple[Send, ...], part: int, step: str) -> Send:
+        send = sends[part]
+        raw = bytes(send.request)
+        found = self._nearest.shared(raw, step=step, family=REQUESTS)
+        first = next(earlier for earlier, each in enumerate(sends) if each.request == send.request)
+        if first < part and len(raw) > SAVED_BYTES_MIN:  # sent again by the client itself
+            found = as_value(b'""'), Shared(base=self.state.seq + 1, part=first + 1, head=len(raw), tail=0)
         return msgspec.structs.replace(send, request=found[0], request_shared=found[1]) if found else send
 
 
