@@ -38,7 +38,9 @@ from counterfoil.errors import (
     RunOwnedError,
     RunPausedError,
     RunStoppedError,
+    SendRefusedError,
     StepMismatchError,
+    StreamCutError,
     UnfinishedError,
 )
 from counterfoil.integrations.wrap import wrap
@@ -71,8 +73,10 @@ __all__ = [
     "RunPausedError",
     "RunStoppedError",
     "Secret",
+    "SendRefusedError",
     "Status",
     "StepMismatchError",
+    "StreamCutError",
     "Totals",
     "UnfinishedError",
     "bind",

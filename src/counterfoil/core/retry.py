@@ -13,7 +13,7 @@ import msgspec
 
 from counterfoil.core.clock import Instant, after
 from counterfoil.core.patience import stated_seconds
-from counterfoil.errors import ResultNotStorableError, StreamCutError
+from counterfoil.errors import ResultNotStorableError, SendRefusedError, StreamCutError
 
 TRANSIENT_STATUSES = frozenset({408, 409, 429})
 SERVER_ERRORS = range(500, 600)
@@ -98,6 +98,8 @@ def is_transient(error: BaseException) -> bool:
     own = type(error)  # asked for its class, a foreign exception may raise
     if issubclass(own, ConnectionError | TimeoutError | StreamCutError):
         return True
+    if issubclass(own, SendRefusedError):
+        return _part(error, "is_repeat") is True
     number = _part(error, "errno")
     if issubclass(own, OSError) and isinstance(number, int) and number in _UNREACHABLE:
         return True

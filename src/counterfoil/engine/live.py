@@ -53,6 +53,7 @@ from counterfoil.errors import (
     ResultNotStorableError,
     ResultTypeUnknownError,
     RunStoppedError,
+    SendRefusedError,
 )
 from counterfoil.store import Timer
 
@@ -151,7 +152,7 @@ class Live:
         except _OverrunError as overrun:
             return Failed(overrun.error, _microseconds(begun), overrun.running)
         except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
-            return Failed(error, _microseconds(begun))
+            return Failed(self._refusal(operation) or error, _microseconds(begun))
         return await self._record(bound, operation, value, begun=begun, number=number)
 
     async def _record(self, bound: Bound, operation: Operation, value: Any, *, begun: int, number: int) -> Any:
@@ -263,6 +264,11 @@ class Live:
             await self.flush()
         except End:
             raise RunStoppedError(run=self._ending.run, why=str(self._ending.stopped)) from self._ending.stopped
+
+    def _refusal(self, operation: Operation) -> SendRefusedError | None:
+        """Why a model step failed whose request was refused: some clients make a lost connection of it."""
+        account = self._accounts.get(operation.key)
+        return account.refusal if account else None
 
     def _sent(self, operation: Operation) -> tuple[Send, ...]:
         """What the try that has ended had sent."""

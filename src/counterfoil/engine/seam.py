@@ -1,20 +1,26 @@
 """The one place through which every request of a live model step passes: `_send_single_request` of httpx and httpx2.
 
-It is replaced once, at the classes, when a model step goes live and the module is loaded, so that every client is
-covered: one made before, one inside an SDK, sync or async. Outside of model steps it is one look at a context variable.
+It is replaced once, at the classes, when a model step goes live and the module is loaded, or as soon as it is. So every
+client is covered: one made before, one inside an SDK, sync or async. Outside of model steps it is one look at a context
+variable. A thread that a step's function starts by `threading` has no context variables of it: what is sent there is
+not seen.
 """
 
+import contextlib
 import functools
 import re
 import sys
 import threading
 from collections.abc import Callable
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 from counterfoil.engine.sends import Outgoing, Sends, Sent, current_sends
 from counterfoil.engine.tee import AsyncTee, Body, SyncTee
 
-MODULES = ("httpx", "httpx2")
+MODULES = frozenset({"httpx", "httpx2"})
+NEEDED = ("Client", "AsyncClient", "SyncByteStream", "AsyncByteStream", "Response")
 HEADER = "Idempotency-Key"
 OURS = "counterfoil_key"
 """In a request's extensions: the key that we put on it, so that it is not taken for the caller's own."""
@@ -28,22 +34,55 @@ _covered: set[str] = set()
 
 
 def cover() -> None:
-    """Replace the methods of the modules that are loaded, unless that is done."""
-    for name in MODULES:
-        module = sys.modules.get(name)
-        if module is not None and name not in _covered:
-            with _lock:
+    """Replace the methods of the modules that are loaded, unless that is done; of others as soon as they are."""
+    if _covered == MODULES:
+        return
+    with _lock:
+        if _watch not in sys.meta_path:
+            sys.meta_path.insert(0, _watch)
+        for name in MODULES - _covered:
+            module = sys.modules.get(name)
+            if module is not None:
                 _cover(name, module)
 
 
 def _cover(name: str, module: Any) -> None:
-    if name in _covered or not hasattr(module, "AsyncClient"):  # another thread is just importing it
+    if name in _covered or not all(hasattr(module, part) for part in NEEDED):  # another thread is just importing it
         return
     kinds = _Kinds(module)
     for client, around in ((module.Client, _around), (module.AsyncClient, _around_async)):
         method = "_send_single_request" if hasattr(client, "_send_single_request") else "send"
         setattr(client, method, around(getattr(client, method), kinds))
     _covered.add(name)
+
+
+class _Watch(MetaPathFinder):
+    """Covers a module that is imported later, such as in the step's function itself."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """The spec that the others find, with a look at the module once it is loaded."""
+        if name not in MODULES:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next((found for each in others if (found := each.find_spec(name, path, target))), None)
+        if spec is not None and spec.loader is not None:
+            _then(spec.loader, cover)
+        return spec
+
+
+def _then(loader: Any, act: Callable[[], None]) -> None:
+    """Act when this loader has loaded its module."""
+    load = loader.exec_module
+
+    def exec_module(module: Any) -> None:
+        load(module)
+        act()
+
+    with contextlib.suppress(AttributeError):  # a loader that allows no such thing is left alone
+        loader.exec_module = exec_module
+
+
+_watch = _Watch()
 
 
 class _Kinds:

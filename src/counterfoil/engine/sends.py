@@ -65,7 +65,7 @@ class Sent:
     """One request of a try."""
 
     def __init__(self, number: int, out: Outgoing, key: str | None) -> None:
-        self.number, self.out, self.key = number, out, key
+        self.number, self.out, self.key, self.is_repeat = number, out, key, False
         self.status: int | None = None
         self.error: str | None = None
         self.body: Body | None = None
@@ -144,6 +144,8 @@ class Sends:
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._count, self._is_closed = 0, False
+        self.refusal: SendRefusedError | None = None
+        """Set when a request other than a repeat was refused for what the step's code does: that is why it failed."""
         self._sent: list[Sent] = []
         self._last: dict[tuple[str, str, str], list[Sent]] = {}  # the last one for each logical request
 
@@ -169,8 +171,11 @@ class Sends:
         """Return when the request may leave: all that has to be on disk is. Raises SendRefusedError."""
         if sent.number == 1:
             return
-        if asyncio.get_running_loop() is self._loop:
+        running = asyncio._get_running_loop()  # noqa: SLF001 - None on a loop that is not asyncio's
+        if running is self._loop:
             await self._write(sent)
+        elif running is None:
+            self.written_meanwhile(sent)
         else:
             await asyncio.wrap_future(self._hand_over(sent))
 
@@ -179,7 +184,9 @@ class Sends:
         if sent.number == 1:
             return
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - None where there is none
-            raise self._refused(sent.out, *_BLOCKS)
+            error = self._refused(sent.out, *_BLOCKS, is_repeat=sent.is_repeat)
+            self.refusal = None if sent.is_repeat else error
+            raise error
         try:
             self._hand_over(sent).result()
         except CancelledError:
@@ -211,7 +218,7 @@ class Sends:
         if again is None:
             last.append(sent)
             return len(last)
-        last[again] = sent
+        last[again], sent.is_repeat = sent, True
         return again + 1
 
     async def _write(self, sent: Sent) -> None:
@@ -234,8 +241,8 @@ class Sends:
             writing.close()
             raise self._refused(sent.out, *_OVER) from None
 
-    def _refused(self, out: Outgoing, why: str, fix: str) -> SendRefusedError:
-        return SendRefusedError(step=self._of.name, url=out.url, why=why, fix=fix)
+    def _refused(self, out: Outgoing, why: str, fix: str, *, is_repeat: bool = False) -> SendRefusedError:
+        return SendRefusedError(step=self._of.name, url=out.url, why=why, fix=fix, is_repeat=is_repeat)
 
 
 current_sends: ContextVar[Sends | None] = ContextVar("counterfoil_sends", default=None)

@@ -128,6 +128,7 @@ class SendRefusedError(CallError):
     url: str
     why: str
     fix: str
+    is_repeat: bool = False  # by the client, of a request without an answer: another try of the step does as well
 
 
 class StreamCutError(CounterfoilError):
