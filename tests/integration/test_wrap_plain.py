@@ -92,7 +92,9 @@ async def test_three_branches_with_a_plain_client_work_and_replay(chat, stub, me
     assert sorted(order[:3]) == ["a", "b", "c"]
     assert HERE.seen == first
     assert types_of(events).count("step_succeeded") == 6
-    assert sorted(sum(texts, [])) == [f"Take an umbrella. (wording {number})" for number in range(1, 7)]
+    assert sorted(text for pair in texts for text in pair) == [
+        f"Take an umbrella. (wording {number})" for number in range(1, 7)
+    ]
 
 
 @workflow(name="test_wrap_plain.quick")
