@@ -1,4 +1,4 @@
-"""What a wrapped client gives beside plain answers: raw responses, parsed models, pages, uploads, bytes (J2, J6, J8)."""
+"""What a wrapped client gives beside plain answers: raw responses, parsed models, pages, bytes (J2, J6, J8)."""
 
 import hashlib
 import io

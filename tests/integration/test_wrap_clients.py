@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 AZURE = {"api_key": KEY, "api_version": "1", "azure_endpoint": "http://127.0.0.1:1"}
 MESSAGE = {
     "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
-    "stop_sequence": None, "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 1, "output_tokens": 1},
+    "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 1, "output_tokens": 1},
 }  # fmt: skip
 
 BETA = {

@@ -80,7 +80,7 @@ class Answers:
             def reply(self) -> None:
                 answers.reply(self)
 
-            do_GET = do_POST = do_DELETE = reply
+            do_GET = do_POST = do_DELETE = reply  # noqa: N815 - names of the class above
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = False

@@ -129,7 +129,10 @@ class Bridged(Coroutine[Any, Any, Any]):
                 got = self._switched(resume)
             except StopIteration as ended:
                 return ended.value
-            resume = yield from (self._waited(got) if type(got) is _Wait else self._passed(got))
+            try:
+                resume = yield from (self._waited(got) if type(got) is _Wait else self._passed(got))
+            except GeneratorExit as closed:
+                resume = self._raising(got, closed)
 
     def _switched(self, resume: Resume) -> Any:
         """Go on in the greenlet until it yields, waits or ends. Where we are now may be another greenlet each time."""
@@ -146,7 +149,7 @@ class Bridged(Coroutine[Any, Any, Any]):
         try:
             sent = yield got
         except BaseException as error:  # noqa: BLE001 - for the coroutine, as it came
-            return functools.partial(self._inner.throw, error)
+            return self._raising(got, error)
         return functools.partial(self._inner.send, sent)
 
     def _waited(self, wait: _Wait) -> Generator[Any, Any, Resume]:
@@ -155,10 +158,14 @@ class Bridged(Coroutine[Any, Any, Any]):
         try:
             value = yield from wait.awaitable.__await__()
         except BaseException as error:  # noqa: BLE001 - for the plain code, as it came
-            return functools.partial(_raise, error)
+            return self._raising(wait, error)
         finally:
             self.parked = None
         return lambda: value
+
+    def _raising(self, got: Any, error: BaseException) -> Resume:
+        """Raise this where the greenlet stands: in the plain code that waits, or in the coroutine."""
+        return functools.partial(_raise, error) if type(got) is _Wait else functools.partial(self._inner.throw, error)
 
     def wait(self, awaitable: Awaitable[Any]) -> Any:
         """In the greenlet: leave it here until this has come to something."""
