@@ -92,7 +92,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     timer_cleared: Timer | None = None  # exactly this one
     taken: Sequence[str] = ()  # ids of the run's inbox messages that these events take in; others are ignored
     artifacts: dict[str, bytes] = {}  # contents that these records name, by digest
-    stream_held: Stream | None = None  # its chunks stand in these events now, and nowhere else
+    streams_held: Sequence[Stream] = ()  # their chunks stand in these events now, and nowhere else
     totals: bytes = b""  # for the run's row; empty: they have not changed
 
 

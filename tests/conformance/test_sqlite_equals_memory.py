@@ -30,6 +30,7 @@ NOBODY = Head(
     hash=bytes(32), created=0, updated=0,
 )  # fmt: skip
 STEPS = st.sampled_from(["0", "1"])
+STREAMS = st.builds(Stream, STEPS, st.integers(1, 2))
 CHUNKS = st.lists(st.builds(chunk, st.integers(0, 2), STEPS, st.integers(1, 2), text=st.text(max_size=2)), max_size=3)
 QUERIES = [Query(statuses=[status]) for status in Status] + [Query(tags={"x": ""}), Query(before=3, limit=1)]
 
@@ -58,7 +59,7 @@ def ask(method, *args, **options):
 APPEND_PARTS = {
     "epoch": st.integers(0, 3), "expected": st.integers(-1, 4), "now": TIMES, "status": st.sampled_from(Status),
     "reason": st.none() | st.text(max_size=3), "release": st.booleans(), "timer_set": TIMERS, "timer_cleared": TIMERS,
-    "taken": st.lists(MESSAGES, max_size=2), "stream_held": st.none() | st.builds(Stream, STEPS, st.integers(1, 2)),
+    "taken": st.lists(MESSAGES, max_size=2), "streams_held": st.lists(STREAMS, max_size=2),
     "totals": st.binary(max_size=2),
 }  # fmt: skip
 QUESTION = st.one_of(

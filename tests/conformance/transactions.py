@@ -57,7 +57,7 @@ async def provide(store):
 
 
 async def hold(store):
-    await store.append(after(await store.head(RUN), stream_held=Stream("0", 1)))
+    await store.append(after(await store.head(RUN), streams_held=[Stream("0", 1)]))
 
 
 async def send(store):

@@ -196,6 +196,7 @@ class StepCancelled(Body, frozen=True):
     type = "step_cancelled"
     still_running: Diagnostic[bool] = False  # a plain function, which can't be stopped
     worst_cost_usd: Diagnostic[float | None] = None
+    chunks: Critical[Value] = NONE  # of a stream: what had been handed over
     sends: Diagnostic[tuple[Send, ...]] = ()
 
 

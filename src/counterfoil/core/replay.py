@@ -46,9 +46,16 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 class ReplayFailure(msgspec.Struct, frozen=True):
-    """The outcome is recorded: raise this."""
+    """The outcome is recorded: raise this; of a stream, once these chunks have been handed on."""
 
     error: ErrorRecord
+    chunks: Value | None = None
+
+
+class ReplayCut(msgspec.Struct, frozen=True):
+    """Of a stream: hand these chunks on. Then the program cancelled it, and will again."""
+
+    chunks: Value
 
 
 class Execute(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +100,8 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Decision = Replay | ReplayFailure | Execute | Wait | Hold | Mismatch
+Begun = Replay | ReplayFailure | ReplayCut | Mismatch
+"""What is recorded of a stream."""
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -140,6 +149,15 @@ class Cursor:
             return Hold()
         self._handed.add(operation.key)
         return (self.finish() or decision) if type(decision) is Execute else decision
+
+    def begin(self, operation: Operation) -> Begun | None:
+        """What is recorded of a stream. Its chunks are handed on at once, and its end when `ask` gives it its turn.
+
+        None when nothing is that could be handed on in pieces: `ask` then.
+        """
+        recorded = self._recorded.get(operation.key)
+        begun = None if recorded is None else _begun(recorded)
+        return begun and (self._compared(self._recorded[operation.key], operation) or begun)
 
     def read(self, operation: Operation) -> Decision:
         """What to do about a recorded read, which can't wait for a turn and needs none: its value hangs on nothing.
@@ -205,6 +223,16 @@ def _decide(step: StepState) -> Decision:
         due=step.due if step.status is StepStatus.RETRYING else None,
         last_error=step.error,
     )
+
+
+def _begun(step: StepState) -> Begun | None:
+    if step.status is StepStatus.SUCCEEDED:
+        return Replay(step.result, step.annotated)
+    if step.chunks is msgspec.UNSET:
+        return None
+    if step.status is StepStatus.FAILED and step.error is not None:
+        return ReplayFailure(step.error, step.chunks)
+    return ReplayCut(step.chunks) if step.status is StepStatus.CANCELLED else None
 
 
 def _compare(recorded: StepState, operation: Operation, *, whole: bytes | None) -> Mismatch | None:

@@ -38,7 +38,7 @@ from counterfoil.core.events import (
     TimerSet,
     encode,
 )
-from counterfoil.core.parts import ErrorRecord, Value
+from counterfoil.core.parts import NONE, ErrorRecord, Value
 from counterfoil.core.sharing import Inputs, Piece
 from counterfoil.errors import IllegalTransitionError
 
@@ -148,6 +148,7 @@ class StepState(msgspec.Struct, kw_only=True):
     unknown_tries: int = 0  # since then
     worst_cost_usd: float | None = None
     calls: int | msgspec.UnsetType = msgspec.UNSET  # requests of the present try that may count; unset: one
+    chunks: Value | msgspec.UnsetType = msgspec.UNSET  # of a stream that broke or was cancelled: what was handed over
 
 
 class RunState(msgspec.Struct, kw_only=True, dict=True):
@@ -269,6 +270,7 @@ def _intended(state: RunState, event: Event, body: StepIntended) -> None:
     step.input, step.digest = piece if body.shared else body.input, body.digest
     step.contract = event.envelope.contract
     step.worst_cost_usd, step.due, step.calls = body.worst_cost_usd, None, msgspec.UNSET
+    step.chunks = msgspec.UNSET
 
 
 def _dispatched(state: RunState, event: Event, body: StepDispatched) -> None:
@@ -305,9 +307,10 @@ def _timed_out(state: RunState, event: Event, _: StepTimedOut) -> None:
     _step(state, event).status = StepStatus.TIMED_OUT
 
 
-def _cancelled(state: RunState, event: Event, _: StepCancelled) -> None:
+def _cancelled(state: RunState, event: Event, body: StepCancelled) -> None:
     step = _step(state, event)
     step.status, step.due = StepStatus.CANCELLED, None
+    _handed_over(step, body.chunks)
 
 
 def _timer_fired(state: RunState, event: Event, _: TimerFired) -> None:
@@ -323,7 +326,13 @@ def _succeeded(state: RunState, event: Event, body: StepSucceeded) -> None:
 def _step_failed(state: RunState, event: Event, body: StepFailed) -> None:
     step = _step(state, event)
     step.error = body.error
+    _handed_over(step, body.chunks)
     _close(state, step, StepStatus.FAILED)
+
+
+def _handed_over(step: StepState, chunks: Value) -> None:
+    if chunks != NONE:
+        step.chunks = chunks
 
 
 def _retry(state: RunState, event: Event, body: RetrySet) -> None:

@@ -10,9 +10,10 @@ import itertools
 import zlib
 from collections.abc import Callable, Collection, Coroutine
 from contextvars import Context, ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 from counterfoil.core.keys import ROOT, step_key
+from counterfoil.core.parts import Value
 from counterfoil.core.replay import Operation
 from counterfoil.engine import bridge, unsafe
 from counterfoil.engine.definitions import current_step
@@ -30,6 +31,22 @@ CUTS_MAX = 100
 waits for (a lock, say, that another branch holds) may take its cancellations without an end."""
 
 
+class OpenStream(Protocol):
+    """What a branch knows of a stream that it has opened."""
+
+    what: str
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is under way, so that it may come to its end although the run is to end."""
+
+    def cut(self) -> Value:
+        """The branch was cancelled in it. What had been handed over."""
+
+    def branch_ended(self, branch: "Branch", task: "asyncio.Task[Any]") -> None:
+        """The branch has come to its end, and left it open."""
+
+
 class Branch:
     """One line of a run's code: its body, or a task that it made."""
 
@@ -43,6 +60,7 @@ class Branch:
         "parent",
         "path",
         "sealed_calls",
+        "stream",
         "task",
         "under_way",
     )
@@ -53,6 +71,7 @@ class Branch:
         self.ordinal = self.children = 0
         self.under_way: str | None = None  # the call that it is inside of
         self.operation: Operation | None = None  # its last one
+        self.stream: OpenStream | None = None  # one that it has opened, and not read to its end
         self.limits: list[tuple[asyncio.TimerHandle, unsafe.Callback]] = []  # timers that will cancel its task
         self.cancel_is_own = False  # the last request to cancel it came from the run's own code
         self.sealed_calls = self.cuts = 0  # requests to end it since it was last inside a call
@@ -187,7 +206,10 @@ class Branches:
             self._stirred()
 
     def _leave(self, task: "asyncio.Task[Any]") -> None:
-        self._moving.discard(self._of.pop(task))
+        branch = self._of.pop(task)
+        if branch.stream is not None:
+            branch.stream.branch_ended(branch, task)
+        self._moving.discard(branch)
         self._turns_at_rest, self._has_just_ended = 0, True
         task.get_loop().call_soon(self._ended)
         if isinstance(task._exception, Halted):  # noqa: SLF001 - asking for it would

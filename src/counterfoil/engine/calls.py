@@ -150,9 +150,9 @@ def _is_refused(value: object) -> bool:
 class Definition:
     """A function as the engine sees it. Made once per function."""
 
-    def __init__(self, function: Callable[..., Any], kind: str, options: Options) -> None:
-        self.function, self.kind, self.options = function, kind, options
-        self.is_async = inspect.iscoroutinefunction(function)
+    def __init__(self, function: Callable[..., Any], kind: str, options: Options, *, streams: bool = False) -> None:
+        self.function, self.kind, self.options, self.streams = function, kind, options, streams
+        self.is_async = streams or inspect.iscoroutinefunction(function)
         self.name = str(options.name or getattr(function, "__name__", type(function).__name__))
         self.form = _form(function, self.name)
         self.cells = _cells_of(function)
@@ -195,7 +195,7 @@ def _form(function: Callable[..., Any], name: str) -> Form:
 
 def _check(definition: Definition, options: Options) -> None:
     function, name = definition.function, definition.name
-    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+    if not definition.streams and (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)):
         raise DeclarationError(
             name=name, problem="a generator can't be a step", fix="Return a list, or make each item a step."
         )
@@ -263,15 +263,18 @@ class Call(Generic[R_co]):
         return f"<call of {getattr(self.function, '__name__', self.function)}>"
 
 
-def bound_call(kind: str, call: Call[Any], options: Options) -> Bound:
-    """A call as it is recorded: whatever was given, reduced to a definition and arguments by name."""
+def bound_call(kind: str, call: Call[Any], options: Options, *, streams: bool = False) -> Bound:
+    """A call as it is recorded: whatever was given, reduced to a definition and arguments by name.
+
+    One that `streams` is of an async generator function of ours.
+    """
     function, args, kwargs = call.function, call.args, call.kwargs
     while isinstance(function, functools.partial):
         args, kwargs, function = (*function.args, *args), {**function.keywords, **kwargs}, function.func
     receiver = getattr(function, "__self__", None) if inspect.ismethod(function) else None
     if receiver is not None:
         args, function = (receiver, *args), cast("types.MethodType", function).__func__
-    definition = definition_of(function, kind, options)
+    definition = _streaming(function, kind) if streams else definition_of(function, kind, options)
     settled = options.over(definition.options)
     if options is not NO_OPTIONS:
         _check_options(definition, options)
@@ -389,3 +392,8 @@ def definition_of(function: Any, kind: str, options: Options) -> Definition:
 @functools.lru_cache(maxsize=1024)
 def _definition(function: Any, kind: str, options: Options) -> Definition:
     return Definition(function, kind, options)
+
+
+@functools.lru_cache(maxsize=64)
+def _streaming(function: Any, kind: str) -> Definition:
+    return Definition(function, kind, Options(), streams=True)

@@ -31,6 +31,7 @@ from counterfoil.engine.calls import (
     options_of,
 )
 from counterfoil.engine.definitions import CurrentStep, Workflow, current_run, current_step
+from counterfoil.engine.streams import ChunkStream
 from counterfoil.engine.system import System
 from counterfoil.errors import NestedStepError, NotInRunError, NotStorableError, SecretError
 
@@ -186,6 +187,12 @@ class Context:
             return await self._passed_on(call)
         bound = bound_call(kind, call, self._options)
         return await self._attempt.perform(bound, bound.definition.kind)
+
+    async def open_stream(self, kind: str, call: Call[Any]) -> ChunkStream:
+        """Begin a streamed call of this kind, whose function is an async generator of ours: the stream, open."""
+        stream = ChunkStream(self._attempt, bound_call(kind, call, self._options, streams=True), kind)
+        await stream.open()
+        return stream
 
     async def _passed_on(self, call: Call[Any]) -> Any:
         """Call what is a step by itself, with the options of this view."""

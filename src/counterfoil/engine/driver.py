@@ -220,6 +220,7 @@ class Driver:
             await asyncio.wait({task, attempt.ending.abandoned}, return_when=asyncio.FIRST_COMPLETED)
             left = attempt.branches.left()
             await attempt.ending.clear()
+            await attempt.settle()
         for endless in attempt.branches.left():
             place = unsafe.place_of(endless) or "?"
             _log.error("run %s: the code at %s swallowed the signal that ended it: abandoned", attempt.run, place)
@@ -227,7 +228,8 @@ class Driver:
         if task.cancelled() or not task.done():
             return _Ended(None, asyncio.CancelledError())
         ended: _Ended = task.result()
-        return ended if ended.error or not left else _Ended(None, _left_behind(left))
+        misuse = attempt.left_open or (_left_behind(left) if left else None)
+        return ended if ended.error or not misuse else _Ended(None, misuse)
 
     def _write_log(self, level: str, message: str) -> None:
         text = self._around.scrubber.outcomes.text(message)

@@ -60,9 +60,11 @@ class Ending:
         if not self._branches.is_alone:
             self._wind_up()
 
-    def stop(self, why: str) -> None:
+    def stop(self, why: str, cause: Exception | None = None) -> None:
         """Let no further call begin, and end a wait at once. A step under way may finish."""
-        self.stopped = self.stopped or RunStoppedError(run=self.run, why=why)
+        if self.stopped is None:
+            self.stopped = RunStoppedError(run=self.run, why=why)
+            self.stopped.__cause__ = cause
         self._wind_up()
 
     def cut(self) -> None:

@@ -27,7 +27,7 @@ from counterfoil.core.events import (
     TimerFired,
     TimerSet,
 )
-from counterfoil.core.parts import ErrorRecord, Send
+from counterfoil.core.parts import NONE, ErrorRecord, Send, Value
 from counterfoil.core.replay import Execute, Operation
 from counterfoil.core.state import StepStatus
 from counterfoil.engine.branches import Branch, Branches
@@ -55,7 +55,7 @@ from counterfoil.errors import (
     RunStoppedError,
     SendRefusedError,
 )
-from counterfoil.store import Timer
+from counterfoil.store import Stream, Timer
 
 INTENT_GRACE_SECONDS = 0.005
 """A plain step's intent rides with its outcome when that comes within this time; else it is written alone."""
@@ -72,6 +72,11 @@ class Failed(msgspec.Struct, frozen=True):
     duration: int
     running: "asyncio.Future[Any] | None" = None  # its function, if that goes on past its time
     trace: TracebackType | None = None  # of the exception as the function raised it
+    chunks: Value = NONE  # of a stream: what had been handed over
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A try that has begun to stream: what comes of it is recorded at its end."""
 
 
 class Live:
@@ -109,7 +114,7 @@ class Live:
         first, due, number = decision.first_time, decision.due, decision.try_number
         if first is not None and retry.is_over(policy, first=first, now=self._system.now()):
             await self._give_up(branch, operation, decision)
-        is_cut = self._cut_seen(branch)
+        is_cut = self.cut_seen(branch)
         while True:
             if due is not None:
                 await self._wait_until(due)
@@ -127,14 +132,14 @@ class Live:
             if is_cut():  # the function swallowed it; on a replay nothing would
                 raise asyncio.CancelledError
             if type(outcome) is not Failed:
-                await self._turn(branch, operation)
+                await self.turn(branch, operation)
                 return outcome
             if due is None:
-                await self._turn(branch, operation)
+                await self.turn(branch, operation)
                 self.hand_failure(outcome.error, operation.key, outcome.trace)
             number += 1
 
-    def _cut_seen(self, branch: Branch) -> Callable[[], bool]:
+    def cut_seen(self, branch: Branch) -> Callable[[], bool]:
         """Tells whether the branch was asked to end after this."""
         task = branch.task
         asked = task.cancelling() if task else 0
@@ -148,26 +153,28 @@ class Live:
         except asyncio.CancelledError as error:
             if is_cut():
                 raise
-            return Failed(error, _microseconds(begun))  # the function's own affair: nobody cancelled us
+            return Failed(error, microseconds(begun))  # the function's own affair: nobody cancelled us
         except _OverrunError as overrun:
-            return Failed(overrun.error, _microseconds(begun), overrun.running)
+            return Failed(overrun.error, microseconds(begun), overrun.running)
         except Exception as error:  # noqa: BLE001 - recorded, then raised in the body
-            return Failed(self._refusal(operation) or error, _microseconds(begun))
+            return Failed(self._refusal(operation) or error, microseconds(begun))
         return await self._record(bound, operation, value, begun=begun, number=number)
 
     async def _record(self, bound: Bound, operation: Operation, value: Any, *, begun: int, number: int) -> Any:
+        if type(value) is Begun:
+            return value
         where = f"the result of {operation.name}"
         unknown: ResultTypeUnknownError | None = None
         try:
             encoded, back = codec.record(value, returns_of(bound), where=where)
         except NotStorableError as error:
-            return Failed(ResultNotStorableError(**error.facts), _microseconds(begun))
+            return Failed(ResultNotStorableError(**error.facts), microseconds(begun))
         except ResultTypeUnknownError as error:  # kept all the same: code that declares the class will get it
             encoded, back, unknown = error.encoded, None, error
         body = StepSucceeded(
             result=as_value(encoded.raw),
             annotated=encoded.annotated,
-            duration=_microseconds(begun),
+            duration=microseconds(begun),
             sends=self._sent(operation),
         )
         noted = self._recorder.note(body, step=operation.key, try_number=number)
@@ -284,7 +291,7 @@ class Live:
             if not running.done():
                 self._late.expect(running, operation, number=number)
         if not running.done():
-            raise _OverrunError(_too_long(bound, operation), running)
+            raise _OverrunError(too_long(bound, operation), running)
         value = running.result()
         if not isinstance(value, Awaitable):
             return value
@@ -336,7 +343,7 @@ class Live:
 
     async def _record_final(self, operation: Operation, failed: Failed, *, number: int) -> Failed:
         error, sends = failure.to_record(failed.error, known_modules()), self._sent(operation)
-        body = StepFailed(error=error, duration=failed.duration, sends=sends)
+        body = StepFailed(error=error, duration=failed.duration, sends=sends, chunks=failed.chunks)
         noted = self._recorder.note(body, step=operation.key, try_number=number)
         await self._outcome_written(operation)
         return Failed(self.rebuilt(noted.error), failed.duration, trace=anatomy.trace(failed.error))
@@ -360,7 +367,7 @@ class Live:
         """Record that the step has failed without another try, and raise why in the body."""
         with self._ending:
             failed = await self._record_final(operation, Failed(error, 0), number=number)
-        await self._turn(branch, operation)
+        await self.turn(branch, operation)
         self.hand_failure(failed.error, operation.key)
 
     @staticmethod
@@ -376,8 +383,11 @@ class Live:
         self.raised.append((error, key))
         failure.raise_again(error, trace)
 
-    def cancelled(self, operation: Operation) -> None:
-        """The program's own code cancelled this operation. What is recorded of it already stays as it is."""
+    def cancelled(self, operation: Operation, chunks: Value = NONE) -> None:
+        """The program's own code cancelled this operation. What is recorded of it already stays as it is.
+
+        Of a stream, `chunks` are what had been handed over.
+        """
         self._turns.withdraw(operation.key)
         step = self._recorder.state.steps.get(operation.key)
         if step is None or step.status not in CANCELLABLE:
@@ -387,10 +397,20 @@ class Live:
             still_running=self._late.expects(step.key),
             worst_cost_usd=step.worst_cost_usd,
             sends=self._sent(operation),
+            chunks=chunks,
         )
         self._recorder.note(body, step=step.key, try_number=step.try_number)
         if timer:
             self._append(timer_cleared=timer).add_done_callback(lambda done: done.exception())
+
+    # --- streams ---
+
+    async def end_stream(self, bound: Bound, operation: Operation, outcome: Any, *, begun: int, number: int) -> Any:
+        """Record what came of a stream: its event holds all its chunks from now on. Returns it as it was recorded."""
+        self._recorder.hold(Stream(operation.key, number))
+        if type(outcome) is Failed:
+            return await self._record_final(operation, outcome, number=number)
+        return await self._record(bound, operation, outcome, begun=begun, number=number)
 
     # --- waits and reads ---
 
@@ -403,7 +423,7 @@ class Live:
         await self._wait_until(due)
         self._recorder.note(TimerFired(), step=operation.key)
         await self._outcome_written(operation, timer_cleared=Timer(operation.key, due))
-        await self._turn(branch, operation)
+        await self.turn(branch, operation)
 
     async def store_artifact(
         self, branch: Branch, operation: Operation, body: ArtifactStored, *, content: bytes
@@ -412,7 +432,7 @@ class Live:
         with self._ending:
             self._recorder.note(body, step=operation.key, content=content)
             await self._outcome_written(operation)
-        await self._turn(branch, operation)
+        await self.turn(branch, operation)
 
     def note_read(self) -> None:
         """A read was noted: no function starts before it is on disk."""
@@ -433,7 +453,7 @@ class Live:
             self._turns.note(operation.key)
         await self.flush(timer_cleared=timer_cleared)
 
-    async def _turn(self, branch: Branch, operation: Operation) -> None:
+    async def turn(self, branch: Branch, operation: Operation) -> None:
         """The outcome is on disk. Among several branches it is handed over when it is its turn."""
         if not self._turns.is_noted(operation.key):
             return
@@ -486,13 +506,15 @@ async def _in_time(made: Awaitable[Any], bound: Bound, operation: Operation) -> 
             return await made
     except TimeoutError as error:
         if limit.expired():
-            raise _too_long(bound, operation) from error
+            raise too_long(bound, operation) from error
         raise
 
 
-def _too_long(bound: Bound, operation: Operation) -> TimeoutError:
+def too_long(bound: Bound, operation: Operation) -> TimeoutError:
+    """What is raised when a try's time is over."""
     return TimeoutError(f"{operation.name} took longer than {bound.options.timeout:g} seconds")
 
 
-def _microseconds(begun: int) -> int:
+def microseconds(begun: int) -> int:
+    """Since then, by the counter that measures tries."""
     return (time.perf_counter_ns() - begun) // 1000

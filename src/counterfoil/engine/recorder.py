@@ -26,7 +26,7 @@ from counterfoil.core.tally import Tally
 from counterfoil.engine.calls import MODEL
 from counterfoil.engine.prices import Prices
 from counterfoil.engine.system import System
-from counterfoil.store import Append, Head, Message, Store, Timer
+from counterfoil.store import Append, Chunk, Head, Message, Store, Stream, Timer
 
 B = TypeVar("B", bound=Body)
 
@@ -55,6 +55,7 @@ class Recorder:
         self._status: Status | None = head.status
         self._queued: list[Record] = []
         self._artifacts: dict[str, bytes] = {}  # contents that the queued records name
+        self._streams: list[Stream] = []  # whose chunks they hold
         self.attempt, self.root = 0, b""  # root: hash of the run's first event
         self.last: Body | None = None
         self.last_step: str | None = None
@@ -103,6 +104,20 @@ class Recorder:
         self._hash, self.last, self.last_step = sealed.record.hash, body, step
         return body
 
+    def hold(self, stream: Stream) -> None:
+        """The event that is noted next holds all chunks of this stream."""
+        self._streams.append(stream)
+
+    def put_chunks(self, chunks: Sequence[Chunk]) -> Awaitable[None]:
+        """Give the store provisional pieces, which are no events. The awaitable raises as that of `flush` does."""
+        return self._store.put_chunks(self._run, chunks, epoch=self.epoch)
+
+    def cleaned(self, value: Any) -> Any:
+        """A plain value without declared secrets, as the record of an outcome with it would give it back."""
+        raw = events.encode(value)
+        cleaned = self.scrubber.outcomes.raw(raw)
+        return value if cleaned is raw else msgspec.json.decode(cleaned)
+
     def artifact(self, digest: str) -> Awaitable[bytes | None]:
         """What the store has in the place of this artifact, unchecked."""
         return self._store.artifact(digest)
@@ -123,6 +138,7 @@ class Recorder:
         """
         records, self._queued = self._queued, []
         contents, self._artifacts = self._artifacts, {}
+        streams, self._streams = self._streams, []
         expected, self._durable = self._durable, self.state.seq
         totals = b"" if self._tally.totals is self._totals else tally.written(self._tally.totals)
         self._totals = self._tally.totals
@@ -143,6 +159,7 @@ class Recorder:
                 taken=taken,
                 artifacts=contents,
                 totals=totals,
+                streams_held=streams,
             )
         )
 

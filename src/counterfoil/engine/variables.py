@@ -11,9 +11,9 @@ from typing import Any
 
 
 @types.coroutine
-def apart(made: Awaitable[Any]) -> Generator[Any, Any, Any]:
-    """Await in this task, in a copy of its context variables."""
-    variables = contextvars.copy_context()
+def apart(made: Awaitable[Any], variables: contextvars.Context | None = None) -> Generator[Any, Any, Any]:
+    """Await in this task, in a copy of its context variables, or in those that are given."""
+    variables = contextvars.copy_context() if variables is None else variables
     inner: Any = made.__await__()
     go_on: Any = inner.__next__
     given: tuple[Any, ...] = ()

@@ -7,7 +7,7 @@ what to do next. `docs/errors.md` has a section per code; a test holds the two t
     ├── DeclarationError ── DuplicateWorkflowError
     ├── CallError ── NotInRunError, NestedStepError, SyncStepCalledError, ConcurrentCallError,
     │                CallCancelledError, UnsafeConstructError, BranchLeftError, ResourceNotGivenError,
-    │                SendRefusedError
+    │                SendRefusedError, StreamLeftError
     ├── StreamCutError
     ├── ValueFormError ── NotStorableError ── ResultNotStorableError, ResultTypeUnknownError,
     │                   NotReadableError, ExceptionUnknownError, InputInvalidError
@@ -37,6 +37,7 @@ from counterfoil.errors.calls import (
     ResourceNotGivenError,
     SendRefusedError,
     StreamCutError,
+    StreamLeftError,
     SyncStepCalledError,
     UnsafeConstructError,
 )
@@ -136,6 +137,7 @@ __all__ = [
     "StoreUnavailableError",
     "StoreUrlError",
     "StreamCutError",
+    "StreamLeftError",
     "SyncStepCalledError",
     "UnfinishedError",
     "UnsafeConstructError",

@@ -106,6 +106,15 @@ class BranchLeftError(CallError):
     names: str
 
 
+class StreamLeftError(CallError):
+    """A task of the workflow came to its end and left a streamed answer open."""
+
+    code = "stream_left"
+    sentence = "a task of the workflow ended and left {what} open"
+    advice = "Iterate to the end of the stream, or close it: `async with` does, whatever happens. Then resume."
+    what: str
+
+
 class CallCancelledError(CallError):
     """Something that is not recorded, such as a timer, cancelled a context call that was under way."""
 

@@ -190,7 +190,7 @@ class MemoryStore:
         own = {id_ for id_, message in self._inbox.items() if message.run == append.run}
         self._taken |= own.intersection(append.taken)
 
-        for key in [key for key in self._chunks if key[:2] == (append.run, append.stream_held)]:
+        for key in [key for key in self._chunks if key[0] == append.run and key[1] in append.streams_held]:
             del self._chunks[key]
 
     def _put_chunks(self, run: str, chunks: Sequence[Chunk], epoch: int) -> None:

@@ -120,7 +120,7 @@ class Transaction:
         self._link(append.run, append.records)
         if append.status is not None or append.release or append.totals:
             self._move(place.row, append)
-        if append.timer_set or append.timer_cleared or append.taken or append.stream_held:
+        if append.timer_set or append.timer_cleared or append.taken or append.streams_held:
             self._settle_parts(place.row, append)
 
     def put_chunks(self, run: str, chunks: Sequence[Chunk], epoch: int) -> None:
@@ -178,9 +178,9 @@ class Transaction:
         if append.timer_cleared:
             sql = "DELETE FROM timers WHERE due = ? AND run = ? AND step = ?"
             self._db.execute(sql, (append.timer_cleared.due, row, append.timer_cleared.step))
-        if append.stream_held:
+        for stream in append.streams_held:
             sql = "DELETE FROM stream_chunks WHERE run = ? AND step = ? AND try = ?"
-            self._db.execute(sql, (row, append.stream_held.step, append.stream_held.try_number))
+            self._db.execute(sql, (row, stream.step, stream.try_number))
         for key in append.taken:
             self._db.execute("UPDATE inbox SET taken = 1 WHERE key = ? AND run = ?", (key, row))
 

@@ -341,7 +341,7 @@ class _Settling(Given):
         await store.send(message())
         await store.put_chunks(RUN, [chunk(0)], epoch=1)
         parts: dict[str, Any] = {"status": Status.RUNNING, "timer_set": Timer("1", LATER), "taken": ("m",)}
-        await store.append(append := after(head, 2, stream_held=chunk(0).stream, **parts))
+        await store.append(append := after(head, 2, streams_held=[chunk(0).stream], **parts))
         kept: tuple[Any, ...] = (
             moved(head, append, status=Status.RUNNING, updated=LATER),
             [record(0), *append.records],

@@ -61,17 +61,17 @@ class Streaming(Given):
         kept = [chunk(0, "0", 1), chunk(0, "1", 2)]
         await store.put_chunks(RUN, [*kept, *(chunk(n, "0", 2) for n in range(3))], epoch=1)
         await store.put_chunks(OTHER, [chunk(0, "0", 2)], epoch=1)
-        await store.append(after(head, stream_held=Stream("0", 2)))
+        await store.append(after(head, streams_held=[Stream("0", 2)]))
         assert (await store.chunks(RUN), await store.chunks(OTHER)) == (kept, [chunk(0, "0", 2)])
 
     async def test_a_refused_append_takes_no_chunks_away(self, store: Store, head: Head) -> None:
         await store.put_chunks(RUN, [chunk(0)], epoch=1)
-        stale: dict[str, Any] = {"epoch": 9, "stream_held": Stream("0", 1)}
+        stale: dict[str, Any] = {"epoch": 9, "streams_held": [Stream("0", 1)]}
         assert type(await tried(store.append(after(head, **stale)))) is StaleEpochError
         assert await store.chunks(RUN) == [chunk(0)]
 
     async def test_chunks_are_accepted_in_one_order_with_the_appends(self, store: Store, head: Head) -> None:
-        held = after(head, stream_held=Stream("0", 1))
+        held = after(head, streams_held=[Stream("0", 1)])
         writes = [
             store.put_chunks(RUN, [chunk(0)], epoch=1),
             store.append(held),
