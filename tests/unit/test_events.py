@@ -47,6 +47,7 @@ DEFAULTS = {
     ("step_succeeded", "annotated"): False,
     ("step_intended", "shared"): None,  # the input is whole
     ("step_failed", "chunks"): None,  # no stream, or nothing was handed over
+    ("step_cancelled", "chunks"): None,
 }
 """Critical fields that may be absent, and what that means. An event is written without what has its default."""
 
