@@ -73,7 +73,8 @@ class Nearest:
         ends = [end for end in self._ends.get(family, {}).values() if end.piece not in own]
         for end in ends:
             turn = -end.number if end.branch == branch else end.number  # other branches take turns: the oldest is next
-            likeness[end] = (-end.likeness(raw, self._inputs), end.branch != branch, turn)
+            like = end.likeness(raw, self._inputs) if len(ends) > 1 else 0
+            likeness[end] = (-like, end.branch != branch, turn)
         yield from (end.piece for end in sorted(ends, key=likeness.__getitem__)[:COMPARED_MAX])
 
     def _catch_up(self) -> None:

@@ -152,12 +152,13 @@ class Inputs:
         self._run = run
         self.order: list[Piece] = []  # those that others may share, in the order of the journal
         self._pieces: dict[Place, Piece] = {}
+        self._checked: tuple[Event, Piece] | None = None  # to be taken next
         self._wholes: dict[Place, bytes] = {}  # the last few that were put together, the oldest first
 
     def check(self, event: Event) -> None:
         """Raise JournalUnreadableError unless the rest of this input is an earlier input of the run."""
         if isinstance(event.body, StepIntended) and event.body.shared is not None:
-            self._input(event, event.body)
+            self._checked = event, self._input(event, event.body)
 
     def take(self, event: Event) -> list[Piece]:
         """Take in what an event holds: the input of an intent, or the requests of an outcome.
@@ -166,7 +167,9 @@ class Inputs:
         """
         body = event.body
         if isinstance(body, StepIntended):
-            return [self._taken(self._input(event, body))]
+            checked, piece = self._checked or (None, None)
+            self._checked = None
+            return [self._taken(piece if piece and checked is event else self._input(event, body))]
         return [self._taken(piece) for piece in self._requests(event, getattr(body, "sends", ()))]
 
     def _taken(self, piece: Piece) -> Piece:
