@@ -16,6 +16,7 @@ FIELDS = {
     "variant",
     "calls",
     "model_calls",
+    "billed_calls",
     "tool_calls",
     "attempts",
     "state",

@@ -63,6 +63,15 @@ def test_killed_in_a_model_call_the_lost_call_is_made_again_and_stays_on_record(
     assert (unknown.step, unknown.body.worst_cost_usd) == (first.step, 0.02)
 
 
+def test_a_server_that_knows_keys_does_the_work_of_the_lost_call_once(row_of):
+    row = row_of("kill-in-model-keyed-journaled")
+
+    assert asked(row) == [("1", False, None), ("2", True, 1), ("2", True, None)]
+    first, again, last = (call for call in row.calls if call.kind == "model")
+    assert [first.billed, again.billed, last.billed] == [True, False, True]
+    assert first.key == again.key != last.key
+
+
 def test_killed_in_the_tool_the_tool_runs_twice_and_the_journal_says_so(row_of):
     row = row_of("kill-in-tool-journaled")
 

@@ -7,10 +7,23 @@ import codecs
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
+
+_KEY = re.compile(
+    r"""(?<![A-Za-z0-9])(?:
+        sk-(?=[\w-]*\d)[\w-]{16,}         # OpenAI, Anthropic and others
+        | AKIA[0-9A-Z]{16}                # AWS
+        | gh[pousr]_[A-Za-z0-9]{30,} | github_pat_\w{22,}
+        | AIza[\w-]{35}                   # Google
+        | xox[abprs]-[A-Za-z0-9-]{10,}    # Slack
+        | hf_[A-Za-z0-9]{30,}
+    )""",
+    re.VERBOSE | re.ASCII,
+)
 
 
 class ReaderGoneError(Exception):
@@ -71,5 +84,13 @@ def say_object(value: Any) -> None:
 
 
 def shown(text: str) -> str:
-    """The text with control characters spelled out: what a model answered must not command a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    """The text for a person's eyes: without keys, as far as they look like some, and without control characters.
+
+    What a model answered must not command a terminal.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in masked(text))
+
+
+def masked(text: str) -> str:
+    """The text without what looks like a key that nobody declared. The record holds it, and `--json` gives it."""
+    return _KEY.sub(lambda found: f"{found[0][:4]}[masked: looks like a key]", text)

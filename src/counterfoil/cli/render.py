@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from counterfoil.cli.console import shown
+from counterfoil.cli.console import masked, shown
 from counterfoil.cli.describe import count, moment, span
 from counterfoil.cli.drawing import draw
 from counterfoil.cli.money import sends_notes, spent_cell, spent_line, tokens_cell
@@ -60,7 +60,7 @@ def events_table(events: Iterable[Event]) -> Table:
     """Every event, one a line; a long body is cut."""
     table = _table("seq", "time", "type", "step", "attempt", "try", "body")
     for event in events:
-        body = msgspec.json.encode(event.body).decode()
+        body = masked(msgspec.json.encode(event.body).decode())  # before it is cut: half a key has no look of one
         cut = body if len(body) <= BODY_CHARACTERS else body[:BODY_CHARACTERS] + "..."
         where = (event.step or "", str(event.attempt or ""), str(event.envelope.try_number or ""))
         table.add_row(*map(_cell, (str(event.seq), moment(event.time), event.type, *where, cut)))

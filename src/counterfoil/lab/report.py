@@ -16,7 +16,7 @@ from counterfoil.engine.queries import timeline
 from counterfoil.lab.rows import Row
 from counterfoil.lab.scenarios import FATES
 
-COUNTED = ("model_calls", "tool_calls", "attempts", "state", "unknown_calls")
+COUNTED = ("model_calls", "billed_calls", "tool_calls", "attempts", "state", "unknown_calls")
 WIDTH_IN_A_FILE = 120
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from counterfoil.core.events import Event
 from counterfoil.lab.scenarios import Scenario
-from counterfoil.testing.stubs import Call
+from counterfoil.testing.stubs import Call, billed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class Row:
         types = [event.type for event in self.ending.events]
         return {
             "model_calls": kinds.count("model"),
+            "billed_calls": billed(call for call in self.calls if call.kind == "model"),
             "tool_calls": kinds.count("tool"),
             "attempts": types.count("attempt_started"),
             "state": self.ending.state,

@@ -29,6 +29,7 @@ class Expected:
     """What must be counted at the end, outside the run and in its journal."""
 
     model_calls: int
+    billed_calls: int  # of the model: those for which it did the work
     tool_calls: int = 1
     attempts: int
     state: str = "completed"
@@ -60,27 +61,27 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         name="clean",
         mode="naive",
-        expected=Expected(model_calls=2, attempts=1),
+        expected=Expected(model_calls=2, billed_calls=2, attempts=1),
         restate="2 calls",
     ),
     Scenario(
         name="clean",
         mode="journaled",
-        expected=Expected(model_calls=2, attempts=1),
+        expected=Expected(model_calls=2, billed_calls=2, attempts=1),
         restate="2 calls",
     ),
     Scenario(
         name="kill-in-pause",
         mode="naive",
         kill=Moment.IN_PAUSE,
-        expected=Expected(model_calls=3, attempts=2),
+        expected=Expected(model_calls=3, billed_calls=3, attempts=2),
         restate="3 calls",
     ),
     Scenario(
         name="kill-in-pause",
         mode="journaled",
         kill=Moment.IN_PAUSE,
-        expected=Expected(model_calls=2, attempts=2),
+        expected=Expected(model_calls=2, billed_calls=2, attempts=2),
         restate="2 calls",
     ),
     Scenario(
@@ -89,7 +90,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         variant="answers-differ",
         kill=Moment.IN_PAUSE,
         plan={"vary": True},
-        expected=Expected(model_calls=2, attempts=2),
+        expected=Expected(model_calls=2, billed_calls=2, attempts=2),
         restate="2 calls",
     ),
     Scenario(
@@ -98,7 +99,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         variant="temperature-0",
         kill=Moment.IN_PAUSE,
         environment={"LAB_OPTIONS": '{"temperature": 0, "seed": 7}'},
-        expected=Expected(model_calls=2, attempts=2),
+        expected=Expected(model_calls=2, billed_calls=2, attempts=2),
         restate="not tried",
     ),
     Scenario(
@@ -106,15 +107,23 @@ SCENARIOS: tuple[Scenario, ...] = (
         mode="journaled",
         kill=Moment.IN_MODEL,
         plan={"delays": [HELD]},
-        expected=Expected(model_calls=3, attempts=2, unknown_calls=1),
+        expected=Expected(model_calls=3, billed_calls=3, attempts=2, unknown_calls=1),
         restate="3 calls, journal as clean",
+    ),
+    Scenario(
+        name="kill-in-model-keyed",
+        mode="journaled",
+        kill=Moment.IN_MODEL,
+        plan={"delays": [HELD], "honours_keys": True},
+        expected=Expected(model_calls=3, billed_calls=2, attempts=2, unknown_calls=1),
+        restate="not tried",
     ),
     Scenario(
         name="kill-in-tool",
         mode="journaled",
         kill=Moment.IN_TOOL,
         plan={"tool_delays": [HELD]},
-        expected=Expected(model_calls=2, tool_calls=2, attempts=2, unknown_calls=1),
+        expected=Expected(model_calls=2, billed_calls=2, tool_calls=2, attempts=2, unknown_calls=1),
         restate="tool twice, no trace",
     ),
     Scenario(
@@ -122,7 +131,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         mode="journaled",
         kill=Moment.IN_PAUSE,
         second_environment={"LAB_PROMPT": "You sell umbrellas."},
-        expected=Expected(model_calls=1, attempts=2, state="paused", reason="input_mismatch"),
+        expected=Expected(model_calls=1, billed_calls=1, attempts=2, state="paused", reason="input_mismatch"),
         restate="2 calls, simply goes on",
     ),
 )
@@ -155,8 +164,8 @@ FATES: tuple[Fate, ...] = (
     ),
     Fate(
         "in flight",
-        "gone: made again, unless the outside refuses to do the same work twice",
-        "kill-in-model: 3 model calls; kill-in-tool: tool twice",
+        "gone: made again, under the same key, by which the outside may know it and do no second work",
+        "kill-in-model: 3 model calls; kill-in-model-keyed: 2 of 3 billed; kill-in-tool: tool twice",
     ),
     Fate(
         "unknown",

@@ -77,7 +77,8 @@ def _post(path: str, body: dict[str, Any]) -> Any:
     if process := os.environ.get("LAB_PROCESS"):
         headers["x-lab-process"] = process
     with contextlib.suppress(NotInRunError):  # the naive agent's call belongs to no step
-        headers["x-lab-attempt"] = str(this_step().attempt)
+        step = this_step()
+        headers |= {"x-lab-attempt": str(step.attempt), "idempotency-key": step.provider_key}
     url = os.environ["LAB_STUB"] + path
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310
     with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310
