@@ -14,6 +14,7 @@ import counterfoil
 from counterfoil import Journal
 from counterfoil.core.events import Event, Record, RunStarted, encode, read
 from counterfoil.core.state import fold
+from counterfoil.engine import bridge
 from counterfoil.errors import CounterfoilError
 from counterfoil.store import Append, NewRun, Store
 from counterfoil.stores.memory import MemoryStore
@@ -165,6 +166,12 @@ def types_of() -> Callable[[Sequence[Event]], list[str]]:
 @pytest.fixture
 def crashes() -> Callable[..., Awaitable[list[Any]]]:
     return after_every_crash
+
+
+@pytest.fixture(autouse=True)
+def own_bridge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a test wraps a plain client changes how its own branches are driven, and no other test's."""
+    monkeypatch.setattr(bridge._bridges, "is_wanted", False)
 
 
 @pytest.fixture(autouse=True)

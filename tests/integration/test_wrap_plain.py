@@ -202,3 +202,72 @@ async def test_without_the_package_that_waiting_needs_the_first_call_says_what_t
             await journal.run(asks, id="r")
     assert stub.log == ()
     assert "counterfoil[sync]" in caught.value.facts["next"]
+
+
+class Asks:
+    question = "first"
+
+
+def plainly(question: str) -> None:
+    HERE.client.chat.completions.create(model="m", messages=[{"role": "user", "content": question}])
+
+
+@workflow(name="test_wrap_plain.asks_another")
+async def asks_another(ctx: Context) -> None:
+    plainly(Asks.question)
+    plainly("second")
+
+
+async def test_a_mismatch_names_the_users_line_and_not_the_clients(chat, stub, memory_desk):
+    stub.configure(statuses=[200, 401])
+    Asks.question = "first"
+    async with memory_desk.open() as journal:
+        with pytest.raises(RunPausedError, match="step_failed"):
+            await journal.run(asks_another, id="r")
+        Asks.question = "another"
+        with pytest.raises(RunPausedError, match="input_mismatch") as caught:
+            await journal.resume("r", asks_another)
+    assert f"{__file__}:{plainly.__code__.co_firstlineno + 1}" in f"{caught.value.__cause__} {caught.value.facts}"
+    assert len(stub.log) == 2
+
+
+@workflow(name="test_wrap_plain.sleeps")
+async def sleeps(ctx: Context) -> None:
+    await asyncio.gather(asyncio.create_task(waits_in_plain_code()), asyncio.sleep(1))
+
+
+async def waits_in_plain_code() -> None:
+    ask()
+
+
+async def test_an_unsafe_construct_is_still_refused_where_it_stands(chat, stub, memory_desk):
+    async with memory_desk.open() as journal:
+        with pytest.raises(RunPausedError, match=r"asyncio\.sleep") as caught:
+            await journal.run(sleeps, id="r")
+    assert f"{__file__}:{sleeps.__code__.co_firstlineno + 2}" in str(caught.value)
+
+
+@workflow(name="test_wrap_plain.leaves_a_branch")
+async def leaves_a_branch(ctx: Context) -> None:
+    HERE.task = asyncio.create_task(waits_in_plain_code())
+
+
+async def test_a_branch_left_behind_in_plain_code_is_named(chat, stub, memory_desk):
+    async with memory_desk.open() as journal:
+        with pytest.raises(RunPausedError, match="waits_in_plain_code"):
+            await journal.run(leaves_a_branch, id="r")
+
+
+@workflow(name="test_wrap_plain.wraps")
+async def wraps(ctx: Context, url: str) -> str:
+    with counterfoil.wrap(FORMS["chat"].plain_client(base_url=url, api_key=KEY)) as HERE.client:
+        return ask()
+
+
+async def test_a_plain_client_that_is_the_first_to_be_wrapped_must_be_before_the_run(stub, memory_desk):
+    HERE.form = FORMS["chat"]
+    async with memory_desk.open() as journal:
+        with pytest.raises(RunPausedError, match="wrapped while the run was under way") as caught:
+            await journal.run(wraps, f"{stub.url}/v1", id="r")
+    assert "at module level" in caught.value.facts["next"]
+    assert stub.log == ()

@@ -6,8 +6,26 @@ from datetime import datetime
 from typing import Any, assert_type
 from uuid import UUID
 
+import anthropic
+import openai
+
 import counterfoil
-from counterfoil import Artifact, Call, Context, Journal, Run, bind, current, model, run_sync, step, use, workflow
+from counterfoil import (
+    Artifact,
+    Call,
+    Context,
+    Journal,
+    Retry,
+    Run,
+    bind,
+    current,
+    model,
+    run_sync,
+    step,
+    use,
+    workflow,
+    wrap,
+)
 
 
 @step
@@ -149,3 +167,14 @@ def plainly() -> None:
     assert_type(run_sync(bare), dict[str, int])
     assert_type(counterfoil.open("memory://"), Journal)
     assert_type(counterfoil.open("memory://", overrides={yielded: Pool(), context: None}), Journal)
+
+
+def clients() -> None:
+    assert_type(wrap(openai.AsyncOpenAI()), openai.AsyncOpenAI)
+    assert_type(wrap(openai.OpenAI(), retry=Retry(tries=1), worst_cost_usd=0.1), openai.OpenAI)
+    assert_type(wrap(anthropic.AsyncAnthropic(), timeout=30, on_unknown="pause"), anthropic.AsyncAnthropic)
+
+
+async def asked(client: openai.AsyncOpenAI) -> None:
+    answer = await wrap(client).chat.completions.create(model="m", messages=[{"role": "user", "content": "?"}])
+    assert_type(answer.choices[0].message.content, str | None)

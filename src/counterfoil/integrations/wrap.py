@@ -63,7 +63,9 @@ def _refused(client: Any, problem: str, fix: str) -> DeclarationError:
     return DeclarationError(name=f"wrap({type(client).__qualname__})", problem=problem, fix=fix)
 
 
-def _of_class(client: T, kind: type) -> T:
+def _of_class(client: T, kind: Any) -> T:
+    if not inspect.iscoroutinefunction(kind.request):
+        bridge.want()
     copy = cast("Any", client).copy()
     copy.__class__ = kind
     return cast("T", copy)
@@ -94,8 +96,6 @@ def _async_class(kind: Any) -> type:
 
 
 def _plain_class(kind: Any) -> type:
-    bridge.want()
-
     class Wrapped(kind):  # type: ignore[misc]
         def request(self, cast_to: Any, options: Any, **asked: Any) -> Any:
             if not in_run():
