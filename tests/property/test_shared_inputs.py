@@ -13,7 +13,9 @@ from counterfoil.core.integrity import ZERO
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.sharing import share
 from counterfoil.core.state import RunState, Status
-from counterfoil.engine.recorder import Recorder, as_value
+from counterfoil.core.tally import Tally
+from counterfoil.engine.prices import Prices
+from counterfoil.engine.recorder import Past, Recorder, as_value
 from counterfoil.store import Head
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.testing.clock import ManualSystem
@@ -84,7 +86,8 @@ HEAD = Head(
 @given(CHANGES, st.integers(0, 12))
 def test_a_secret_that_becomes_known_between_two_calls_is_in_none_of_the_later(changes, known_from):
     scrubber, state = Scrubber(), RunState(run="r")
-    recorder = Recorder(MemoryStore(), ManualSystem(), scrubber, head=HEAD, state=state)
+    past = Past(state, Tally())
+    recorder = Recorder(MemoryStore(), ManualSystem(), scrubber, head=HEAD, past=past, prices=Prices())
     recorder.note(RunStarted(workflow="w", input=as_value(b"{}")))
     recorder.note(AttemptStarted())
     inputs = [codec.encode(each, where="it").raw for each in asked(changes)]
