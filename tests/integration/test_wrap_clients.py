@@ -213,3 +213,18 @@ async def test_what_is_sent_is_what_is_recorded(client, stub, memory_desk):
         inputs = [event.body for event in await journal.events("r") if event.type == "step_intended"]
     asked = {len(msgspec.json.decode(bytes(body.input))["body"]["messages"]) for body in inputs}
     assert len({call.prompt_digest for call in stub.log}) == len(asked) == 1
+
+
+async def test_a_client_that_fetches_its_key_fetches_none_on_a_replay(stub, memory_desk):
+    fetched = []
+
+    async def fetch() -> str:
+        fetched.append(KEY)
+        return KEY
+
+    HERE.form = FORMS["chat"]
+    HERE.client = counterfoil.wrap(openai.AsyncOpenAI(base_url=f"{stub.url}/v1", api_key=fetch))
+    async with HERE.client, memory_desk.open() as journal:
+        await journal.run(asks, id="r")
+        assert await journal.run(asks, id="r") == "Take an umbrella."
+    assert fetched == [KEY]

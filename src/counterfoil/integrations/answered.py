@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from counterfoil.core.response import RecordedResponse
+from counterfoil.errors import NotStorableError
 from counterfoil.integrations.asked import package_of
 
 HTTP_MODULES = frozenset({"httpx", "httpx2"})
@@ -33,7 +34,15 @@ KEPT_HEADERS_OF = ("x-ratelimit-", "anthropic-ratelimit-")
 
 
 def recorded(response: Any) -> dict[str, Any]:
-    """What is kept of a response: plain values."""
+    """What is kept of a response: plain values. Raises NotStorableError for what is none."""
+    if not hasattr(response, "status_code"):
+        raise NotStorableError(
+            where="the answer",
+            path="$",
+            type=type(response).__name__,
+            reason="a middleware of the client gave it in place of a response",
+            fix="Make the call in a function of your own, and call that by ctx.model(function, ...).",
+        )
     headers = {name.lower(): value for name, value in response.headers.items()}
     kept = {name: value for name, value in headers.items() if name in KEPT_HEADERS or name.startswith(KEPT_HEADERS_OF)}
     answer = {"status": response.status_code, "headers": kept, "body": _text(response.content)}

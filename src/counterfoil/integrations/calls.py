@@ -16,7 +16,10 @@ from counterfoil.errors import ConcurrentCallError, CounterfoilError, Declaratio
 from counterfoil.integrations.answered import complete, http_module, recorded
 from counterfoil.integrations.asked import Asked, asked_for, to_send
 
-SECRETS = ("api_key", "auth_token", "admin_api_key", "webhook_secret", "aws_secret_key", "aws_session_token")
+SECRETS = (
+    *("api_key", "auth_token", "admin_api_key", "webhook_secret", "access_token", "_azure_ad_token"),
+    *("aws_access_key", "aws_secret_key", "aws_session_token"),
+)
 """Attributes of clients that hold a secret."""
 
 
@@ -121,7 +124,7 @@ def learn_secrets(client: Any, context: Context) -> None:
     for name in SECRETS:
         value = getattr(client, name, None)
         if type(value) is str:
-            context.scrubber.add_key(name, value)
+            context.scrubber.add_key(name.lstrip("_"), value)
 
 
 @functools.lru_cache(maxsize=256)
