@@ -35,6 +35,11 @@ KEPT_HEADERS_OF = ("x-ratelimit-", "anthropic-ratelimit-")
 
 def recorded(response: Any) -> dict[str, Any]:
     """What is kept of a response: plain values. Raises NotStorableError for what is none."""
+    return {**head_of(response), "body": _text(response.content)}
+
+
+def head_of(response: Any) -> dict[str, Any]:
+    """What is kept of a response before its body. Raises NotStorableError for what is none."""
     if not hasattr(response, "status_code"):
         raise NotStorableError(
             where="the answer",
@@ -45,7 +50,7 @@ def recorded(response: Any) -> dict[str, Any]:
         )
     headers = {name.lower(): value for name, value in response.headers.items()}
     kept = {name: value for name, value in headers.items() if name in KEPT_HEADERS or name.startswith(KEPT_HEADERS_OF)}
-    answer = {"status": response.status_code, "headers": kept, "body": _text(response.content)}
+    answer = {"status": response.status_code, "headers": kept}
     retries = response.request.headers.get(RETRY_COUNT, "0")
     return answer if retries == "0" else {**answer, "retries": int(retries)}
 
@@ -57,7 +62,7 @@ def rebuilt(client: Any, options: Any, answer: dict[str, Any]) -> Any:
         answer["status"],
         headers=answer["headers"],
         content=body.encode() if isinstance(body, str) else body,
-        request=_request(client, options),
+        request=request_of(client, options),
     )
 
 
@@ -66,7 +71,7 @@ def complete(client: Any, options: Any, error: Exception) -> None:
     if type(error).__module__.partition(".")[0] != package_of(type(client)):
         return
     held = vars(error)
-    held.setdefault("request", _request(client, options))
+    held.setdefault("request", request_of(client, options))
     kept = held.get("response")
     if isinstance(kept, RecordedResponse):
         headers = {name: value for name, value in kept.headers.items() if name not in OF_TRANSFER}
@@ -74,7 +79,7 @@ def complete(client: Any, options: Any, error: Exception) -> None:
         held["response"] = rebuilt(client, options, whole)
 
 
-def _request(client: Any, options: Any) -> Any:
+def request_of(client: Any, options: Any) -> Any:
     """The request that an answer is to: its method and address, and no header with a key."""
     return http_module(client).Request(options.method, _address(client, options.url), headers=_mark(options))
 

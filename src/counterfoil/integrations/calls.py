@@ -39,6 +39,12 @@ class Sender(msgspec.Struct, frozen=True):
 
     client: Any
     options: Any
+    stream_class: Any = None  # what the client makes of a stream
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the client's calls are awaited."""
+        return inspect.iscoroutinefunction(type(self.client).request)
 
     @property
     def response_class(self) -> Any:
@@ -70,16 +76,16 @@ def upload_plainly(*, method: str, path: str, body: Any, query: Any, content: An
     return recorded(sender.client.request(sender.response_class, to_send(body, sender.options)))
 
 
-def answer_now(client: Any, options: Any, settings: Options, *, streamed: bool) -> dict[str, Any]:
+def answer_now(client: Any, options: Any, settings: Options) -> dict[str, Any]:
     """As `answer_of`, for a plain client: waits here, while the loop goes on."""
     wait = bridge.waiter()
     if wait is None:
-        raise _cannot_wait(client)
-    answer: dict[str, Any] = wait(answer_of(client, options, settings, streamed=streamed))
+        raise cannot_wait(client)
+    answer: dict[str, Any] = wait(answer_of(client, options, settings))
     return answer
 
 
-def _cannot_wait(client: Any) -> CounterfoilError:
+def cannot_wait(client: Any) -> CounterfoilError:
     """Why plain code can't wait here."""
     name = type(client).__qualname__
     branches = current_branches.get()
@@ -93,16 +99,12 @@ def _cannot_wait(client: Any) -> CounterfoilError:
     return DeclarationError(name=name, problem=problem, fix=fix)
 
 
-async def answer_of(client: Any, options: Any, settings: Options, *, streamed: bool) -> dict[str, Any]:
+async def answer_of(client: Any, options: Any, settings: Options) -> dict[str, Any]:
     """The recorded answer to a call: from the record, or from a step that is made now."""
-    if streamed:
-        raise DeclarationError(
-            name="stream=True", problem="streams are yet to come", fix="Ask without stream=True in a workflow's body."
-        )
     context = current()
     learn_secrets(client, context)
     asked, options = asked_for(client, options)
-    view = context.with_options(**_given(options_here.get().over(settings), asked.name))
+    view = context.with_options(**given(options_here.get().over(settings), asked.name))
     try:
         answer: dict[str, Any] = await view.perform(MODEL, _call(asked, Sender(client, options)))
     except Exception as error:
@@ -112,11 +114,10 @@ async def answer_of(client: Any, options: Any, settings: Options, *, streamed: b
 
 
 def _call(asked: Asked, sender: Sender) -> Call[Any]:
-    is_async = inspect.iscoroutinefunction(type(sender.client).request)
     asks = {"method": asked.method, "path": asked.path, "body": asked.body, "query": asked.query, "sender": sender}
     if asked.content is None:
-        return Call(ask if is_async else ask_plainly, (), asks)
-    return Call(upload if is_async else upload_plainly, (), {**asks, "content": asked.content})
+        return Call(ask if sender.is_async else ask_plainly, (), asks)
+    return Call(upload if sender.is_async else upload_plainly, (), {**asks, "content": asked.content})
 
 
 def learn_secrets(client: Any, context: Context) -> None:
@@ -128,7 +129,7 @@ def learn_secrets(client: Any, context: Context) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _given(settings: Options, name: str) -> Any:
+def given(settings: Options, name: str) -> Any:
     """The options of one step: those that `wrap` was given, and a name."""
-    given = {each: getattr(settings, each) for each in WrapOptions.__annotations__}
-    return {"name": name} | {each: value for each, value in given.items() if value is not None}
+    set_ = {each: getattr(settings, each) for each in WrapOptions.__annotations__}
+    return {"name": name} | {each: value for each, value in set_.items() if value is not None}

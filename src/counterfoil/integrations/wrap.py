@@ -14,10 +14,12 @@ from counterfoil import integrations
 from counterfoil.engine import bridge, unsafe
 from counterfoil.engine.calls import WRAPPED, Options, StepOptions, options_of
 from counterfoil.engine.context import in_run
+from counterfoil.engine.streams import ChunkStream
 from counterfoil.errors import DeclarationError
 from counterfoil.integrations.answered import rebuilt
 from counterfoil.integrations.asked import package_of
 from counterfoil.integrations.calls import WrapOptions, answer_now, answer_of
+from counterfoil.integrations.streaming import stream_now, stream_of, streamed
 
 T = TypeVar("T")
 
@@ -89,8 +91,12 @@ def _async_class(kind: Any) -> type:
             if not in_run():
                 return await super().request(cast_to, options, **asked)
             cast_to = self._maybe_override_cast_to(cast_to, options)
-            answer = await answer_of(self, options, _settings(self), streamed=bool(asked.get("stream")))
-            return await self._process_response(cast_to=cast_to, options=options, **_whole(self, options, answer))
+            if asked.get("stream"):
+                chunks = await stream_of(self, options, _settings(self), stream_class=asked.get("stream_cls"))
+                found = _streaming(self, options, chunks, stream_class=asked.get("stream_cls"))
+            else:
+                found = _whole(self, options, await answer_of(self, options, _settings(self)))
+            return await self._process_response(cast_to=cast_to, options=options, **found)
 
     return Wrapped
 
@@ -101,8 +107,12 @@ def _plain_class(kind: Any) -> type:
             if not in_run():
                 return super().request(cast_to, options, **asked)
             cast_to = self._maybe_override_cast_to(cast_to, options)
-            answer = answer_now(self, options, _settings(self), streamed=bool(asked.get("stream")))
-            return self._process_response(cast_to=cast_to, options=options, **_whole(self, options, answer))
+            if asked.get("stream"):
+                chunks = stream_now(self, options, _settings(self), stream_class=asked.get("stream_cls"))
+                found = _streaming(self, options, chunks, stream_class=asked.get("stream_cls"))
+            else:
+                found = _whole(self, options, answer_now(self, options, _settings(self)))
+            return self._process_response(cast_to=cast_to, options=options, **found)
 
     return Wrapped
 
@@ -116,3 +126,10 @@ def _whole(client: Any, options: Any, answer: dict[str, Any]) -> dict[str, Any]:
     """What the client's `_process_response` is given: a whole response, made of the record."""
     response = rebuilt(client, options, answer)
     return {"response": response, "stream": False, "stream_cls": None, "retries_taken": answer.get("retries", 0)}
+
+
+def _streaming(client: Any, options: Any, chunks: ChunkStream, *, stream_class: Any) -> dict[str, Any]:
+    """The same for a stream: a response whose bytes come as the run has them."""
+    retries = chunks.head.get("retries", 0)
+    response = streamed(client, options, chunks)
+    return {"response": response, "stream": True, "stream_cls": stream_class, "retries_taken": retries}
