@@ -1,6 +1,7 @@
 """Which clients can be wrapped, what a wrapped one is, and what of it never gets into the record (J3, J6, J10)."""
 
 import asyncio
+import json
 
 import anthropic
 import httpx
@@ -171,6 +172,30 @@ async def test_beta_and_count_tokens_of_anthropic_are_steps(memory_desk):
             assert await journal.run(beta, id="r") == "hi 5"
             events = [event.body for event in await journal.events("r") if event.type == "step_intended"]
     assert [body.name for body in events] == ["messages", "messages.count_tokens"]
+
+
+ASKED = anthropic.types.ToolUseBlock(id="call_1", name="get_weather", input={"city": "Oslo"}, type="tool_use")
+CONVERSATION = [*QUESTION, {"role": "assistant", "content": [ASKED]}]
+
+
+@workflow(name="test_wrap_clients.goes_on")
+async def goes_on(ctx: Context) -> None:
+    await go_on()
+
+
+async def go_on():
+    await HERE.client.messages.create(model="m", max_tokens=9, messages=CONVERSATION)
+
+
+async def test_the_models_own_objects_leave_as_the_client_writes_them(memory_desk):
+    with Answers({"POST /v1/messages": MESSAGE}) as server:
+        HERE.client = counterfoil.wrap(anthropic.AsyncAnthropic(base_url=server.url, api_key=KEY))
+        async with HERE.client, memory_desk.open() as journal:
+            await go_on()
+            await journal.run(goes_on, id="r")
+    outside, inside = map(json.loads, server.bodies)
+    assert inside == outside
+    assert inside["messages"][1]["content"] == [ASKED.to_dict()]
 
 
 class Asks:

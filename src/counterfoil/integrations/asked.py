@@ -107,5 +107,8 @@ def _plain(value: Any) -> Any:
 
 def _as_written(client: Any, data: Any) -> Any:
     """What the client itself would write for models, dates and the like."""
-    writer = sys.modules.get(f"{package_of(type(client))}._utils._json")
-    return json.loads(getattr(writer, "openapi_dumps", json.dumps)(data))
+    tools = f"{package_of(type(client))}._utils"
+    prepare = getattr(sys.modules.get(f"{tools}._prepare"), "prepare_request_data", None)
+    if prepare:  # newer clients do this within `request`; older ones had done it before
+        data = prepare(data, location="body")
+    return json.loads(getattr(sys.modules.get(f"{tools}._json"), "openapi_dumps", json.dumps)(data))
