@@ -176,6 +176,7 @@ def _list_price(package: Any, send: Send, when: Instant) -> float | None:
     return None
 
 
+@functools.lru_cache(maxsize=256)
 def _provider(package: Any, url: str) -> str | None:
     try:
         return str(package.data_snapshot.get_snapshot().find_provider(None, None, url).id)
