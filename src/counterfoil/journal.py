@@ -25,7 +25,7 @@ from counterfoil.core.scrub import Scrubber
 from counterfoil.core.sharing import WholeEvents
 from counterfoil.core.state import Status
 from counterfoil.core.tally import Totals
-from counterfoil.engine import inspection, queries
+from counterfoil.engine import inspection, keyring, queries
 from counterfoil.engine.calls import Call
 from counterfoil.engine.context import Context
 from counterfoil.engine.definitions import Workflow, known_workflow, workflow_of
@@ -78,6 +78,7 @@ def open(
     StoreUnavailableError.
     """
     scrubber = Scrubber({name: os.environ.get(name, "") for name in secrets})
+    keyring.take_out_of(scrubber)
     store = _store_of(url) if isinstance(url, str) else url
     resources = Resources(overrides, scrubber.text)
     return Journal(store, scrubber, system or System(), resources=resources, prices=Prices(prices))

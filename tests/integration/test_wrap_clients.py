@@ -158,6 +158,32 @@ async def test_a_key_is_kept_out_of_the_record_and_a_placeholder_is_not_taken_fo
         assert await journal.run(asks, id="r") == f"the key is {shown}"
 
 
+async def told(text: str) -> str:
+    return text
+
+
+async def broken() -> None:
+    raise ValueError
+
+
+@workflow(name="test_wrap_clients.keyed_input")
+async def keyed_input(ctx: Context) -> str:
+    said = await ctx.step(told, f"my key is {KEY}")
+    await HERE.client.chat.completions.create(model="m", messages=QUESTION)
+    await ctx.step(broken)
+    return said
+
+
+async def test_a_key_in_an_input_before_the_first_call_fits_when_the_run_is_resumed(client, memory_desk):
+    async with memory_desk.open() as journal:
+        with pytest.raises(RunPausedError) as caught:
+            await journal.run(keyed_input, id="r")
+        assert caught.value.facts["reason"] == "step_failed"
+        with pytest.raises(RunPausedError) as again:
+            await journal.resume("r", keyed_input)
+    assert again.value.facts["reason"] == "step_failed"
+
+
 @workflow(name="test_wrap_clients.beta")
 async def beta(ctx: Context) -> str:
     answer = await HERE.client.beta.messages.create(model="m", max_tokens=9, messages=QUESTION)

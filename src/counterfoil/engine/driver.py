@@ -29,7 +29,7 @@ from counterfoil.core.events import (
 from counterfoil.core.scrub import Scrubber
 from counterfoil.core.state import StepState, fold
 from counterfoil.core.tally import Tally
-from counterfoil.engine import unsafe
+from counterfoil.engine import keyring, unsafe
 from counterfoil.engine.attempt import Attempt
 from counterfoil.engine.branches import current_branches
 from counterfoil.engine.context import Context
@@ -115,6 +115,7 @@ class Driver:
         """
         known_modules()  # before any step of this process can import more
         around = self._around
+        keyring.take_out_of(around.scrubber)
         past = await load(self._head, records, around.store.artifact)
         state = past.state
         recorder = Recorder(

@@ -120,12 +120,16 @@ def _call(asked: Asked, sender: Sender) -> Call[Any]:
     return Call(upload if sender.is_async else upload_plainly, (), {**asks, "content": asked.content})
 
 
+def secrets_of(client: Any) -> dict[str, str]:
+    """The keys that the client holds, by name."""
+    found = {name.lstrip("_"): getattr(client, name, None) for name in SECRETS}
+    return {name: value for name, value in found.items() if type(value) is str}
+
+
 def learn_secrets(client: Any, context: Context) -> None:
-    """Keep the values of the client's keys out of the record."""
-    for name in SECRETS:
-        value = getattr(client, name, None)
-        if type(value) is str:
-            context.scrubber.add_key(name.lstrip("_"), value)
+    """Keep the client's keys out of the record: those of now, since a client may be given another one."""
+    for name, value in secrets_of(client).items():
+        context.scrubber.add_key(name, value)
 
 
 @functools.lru_cache(maxsize=256)

@@ -11,14 +11,14 @@ import sys
 from typing import Any, TypeVar, Unpack, cast
 
 from counterfoil import integrations
-from counterfoil.engine import bridge, unsafe
+from counterfoil.engine import bridge, keyring, unsafe
 from counterfoil.engine.calls import WRAPPED, Options, StepOptions, options_of
 from counterfoil.engine.context import in_run
 from counterfoil.engine.streams import ChunkStream
 from counterfoil.errors import DeclarationError
 from counterfoil.integrations.answered import rebuilt
 from counterfoil.integrations.asked import package_of
-from counterfoil.integrations.calls import WrapOptions, answer_now, answer_of
+from counterfoil.integrations.calls import WrapOptions, answer_now, answer_of, secrets_of
 from counterfoil.integrations.streaming import stream_now, stream_of, streamed
 
 T = TypeVar("T")
@@ -68,6 +68,8 @@ def _refused(client: Any, problem: str, fix: str) -> DeclarationError:
 def _of_class(client: T, kind: Any) -> T:
     if not inspect.iscoroutinefunction(kind.request):
         bridge.want()
+    for name, value in secrets_of(client).items():
+        keyring.hold(name, value)
     copy = cast("Any", client).copy()
     copy.__class__ = kind
     return cast("T", copy)
