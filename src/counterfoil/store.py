@@ -70,7 +70,7 @@ class Stream(msgspec.Struct, frozen=True):
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """A piece of a streamed answer, as it came. Provisional: it is no event, and counts for nothing in a replay."""
+    """One event of a streamed answer, as it came. Provisional: it is no event, and counts for nothing in a replay."""
 
     stream: Stream
     number: int  # from 0
@@ -167,14 +167,14 @@ class Store(Protocol):
         """
 
     def put_chunks(self, run: str, chunks: Sequence[Chunk], *, epoch: int) -> Awaitable[None]:
-        """One transaction: these provisional pieces; one that is there already stays as it is.
+        """One transaction: these provisional chunks; one that is there already stays as it is.
 
         Accepted in one order with the appends. Raises StaleEpochError, with nothing kept, when epoch is not the run's
         own; its revision is the one that was found.
         """
 
     async def chunks(self, run: str, *, stream: Stream | None = None, after: int = -1) -> list[Chunk]:
-        """The provisional pieces of a run that no event holds, by step, try and number: of all streams or of one.
+        """The provisional chunks of a run that no event holds, by step, try and number: of all streams or of one.
 
         Those with a number up to `after` are left out.
         """

@@ -7,8 +7,9 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,8 @@ import counterfoil
 from counterfoil import Context, workflow
 from counterfoil.core.events import OutcomeUnknown
 from counterfoil.core.state import StepStatus, fold
+from counterfoil.engine.calls import Call
+from counterfoil.engine.provisional import Provisional
 from counterfoil.stores.sqlite import SqliteStore
 from counterfoil.testing.crash import KillingStore, Tally, kill
 
@@ -37,6 +40,7 @@ class Outside:
     def __init__(self) -> None:
         self.holding = asyncio.Semaphore(0)  # calls that last
         self.random = random.Random()  # how long others last
+        self.last_chunk: Awaitable[None] | None = None  # of a stream, on its way to the store
 
     def call(self, name: str) -> None:
         """A call arrives, and has its effect at once."""
@@ -47,6 +51,11 @@ class Outside:
         if self.deaths & {f"in {name}", f"in call {self.calls}"}:
             kill()
         self.pass_by(f"in {name}")
+
+    async def written(self) -> None:
+        """The last chunk that was given out is on disk."""
+        if self.last_chunk is not None:
+            await asyncio.wait([asyncio.ensure_future(self.last_chunk)])
 
     def pass_by(self, place: str) -> None:
         """The process comes to this place, and may end there by itself."""
@@ -271,6 +280,36 @@ async def teller(ctx: Context, kind: str) -> None:
     await (ctx.model if kind == "model" else ctx.step)(tell_world, said)
 
 
+# --- one that streams ---
+
+
+async def tell_on(words: int) -> AsyncIterator[Any]:
+    outside.call("model tell_on")
+    yield {"status": 200, "headers": {}}
+    for number in range(words):
+        yield f"data: {number}\n\n"
+        await outside.written()
+    yield "data: [DONE]\n\n"
+
+
+class ChunkStore(KillingStore):
+    """Lets a stream wait until its last chunk is on disk."""
+
+    def put_chunks(self, *args: Any, **options: Any) -> Awaitable[None]:
+        outside.last_chunk = super().put_chunks(*args, **options)
+        return outside.last_chunk
+
+
+@workflow(name="listener")
+async def listener(ctx: Context, words: int) -> str:
+    stream, heard = await ctx.open_stream("model", Call(tell_on, (words,), {})), []
+    while True:
+        try:
+            heard.append((await stream.next()).removeprefix("data: ").strip())
+        except StopAsyncIteration:
+            return await ctx.step(fetch, " ".join(heard))
+
+
 # --- what a process does ---
 
 
@@ -328,6 +367,24 @@ async def stored_intents(path: str, _: str) -> list[tuple[int, int]]:
         events = await journal.events(RUN)
     pairs = zip(events, events.stored, strict=True)
     return [(len(one.body.input), len(other.body.input)) for one, other in pairs if one.type == "step_intended"]
+
+
+async def listen(path: str, tally: str, how: dict | None = None) -> list[str]:
+    """Run the listener, or take it up where it stands. Gives the store calls that it made."""
+    how = how or {}
+    _count_in(tally)
+    Provisional._wait = Provisional._write  # each chunk is written at once
+    store = ChunkStore(SqliteStore(Path(path)), **how.get("kill_at", {}))
+    async with counterfoil.open(store) as journal:
+        await journal.run(listener, how.get("words", 2), id=RUN)
+    return store.calls
+
+
+async def provisional(path: str) -> dict[str, list[str]]:
+    """The chunks that no event holds, by try."""
+    async with counterfoil.open(SqliteStore(Path(path))) as journal:
+        found = await journal.store.chunks(RUN)
+    return {str(n): [c.text for c in found if c.stream.try_number == n] for n in {c.stream.try_number for c in found}}
 
 
 async def fork(path: str, tally: str, how: dict | None = None) -> list[str]:

@@ -14,8 +14,16 @@ from counterfoil.core.events import StepFailed, StepSucceeded
 from counterfoil.core.state import fold
 from counterfoil.engine import provisional
 from counterfoil.engine.calls import MODEL, Call
-from counterfoil.errors import ConcurrentCallError, StepMismatchError, StreamCutError, StreamLeftError
+from counterfoil.engine.queries import timeline
+from counterfoil.errors import (
+    ConcurrentCallError,
+    StepMismatchError,
+    StoreUnavailableError,
+    StreamCutError,
+    StreamLeftError,
+)
 from counterfoil.store import Chunk, Stream
+from counterfoil.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
@@ -178,6 +186,34 @@ async def test_a_stream_of_a_replaced_owner_ends_when_its_chunks_are_refused(jou
     with pytest.raises(RunStoppedError, match="has been replaced"):
         await running
     assert "late_report" in [message.kind for message in await journal.store.inbox("r")]
+
+
+class FullDisk(MemoryStore):
+    """Has no room for chunks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused = asyncio.Event()
+
+    def put_chunks(self, run, chunks, *, epoch):
+        done = asyncio.get_running_loop().create_future()
+        done.set_exception(StoreUnavailableError(store=self.name, problem="the disk is full"))
+        done.add_done_callback(lambda _: self.refused.set())
+        return done
+
+
+async def test_a_full_disk_stops_the_run_as_it_does_at_an_event(monkeypatch):
+    monkeypatch.setattr(provisional, "WRITE_SECONDS", 0)
+    SOURCE.plan(["a", HELD, "b", END])
+    disk = FullDisk()
+    async with counterfoil.open(disk) as journal:
+        running = asyncio.create_task(journal.run(reads, id="r"))
+        await OUTSIDE.begun("piece").wait()
+        await disk.refused.wait()
+        OUTSIDE.free("piece").set()
+        with pytest.raises(RunStoppedError, match="the disk is full"):
+            await running
+    assert SOURCE.closed == 1
 
 
 # --- left early ---
@@ -386,6 +422,26 @@ async def test_a_stream_can_be_read_by_the_branch_that_opened_it_only(journal):
 
     with pytest.raises(RunPausedError, match=r"concurrent_call.*another task"):
         await journal.run(hands_over, id="r")
+
+
+# --- as a person sees it ---
+
+
+async def test_the_timeline_says_how_much_came_of_a_stream_that_did_not_end(journal):
+    await journal.run(leaving(2), id="left")
+    SOURCE.plan(["a", CutOffError("gone")])
+    await journal.run(catches, id="broken")
+    assert [entry.notes for entry in timeline(await journal.events("left"))][2] == ("left after 2 chunks",)
+    assert [entry.notes for entry in timeline(await journal.events("broken"))][2][1:] == ("broke after 1 chunk",)
+
+
+async def test_the_timeline_of_a_whole_stream_has_two_entries(journal):
+    SOURCE.plan([*map(str, range(100)), END])
+    await journal.run(reads, id="r")
+    assert [(e.what, e.notes) for e in timeline(await journal.events("r"))][1:3] == [
+        ("intended", ()),
+        ("succeeded", ()),
+    ]
 
 
 # --- stopping ---

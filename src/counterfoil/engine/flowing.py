@@ -29,6 +29,8 @@ from counterfoil.errors import StreamCutError
 from counterfoil.store import Stream
 
 CHUNKS, COMPLETE = "chunks", "complete"
+LEFT = b'"],"complete":false}'
+"""With this ends the record of a stream that was left early."""
 
 
 class Flow:

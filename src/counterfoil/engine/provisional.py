@@ -1,4 +1,4 @@
-"""Pieces of streamed answers on their way to the store, while nobody waits for them.
+"""Chunks of streamed answers on their way to the store, while nobody waits for them.
 
 They are written together, a few times a second at most, so that a fast stream costs few commits. What waits here is
 lost with the process. Once an event holds a stream's chunks, nothing of it is written any more. A write that is refused
@@ -17,7 +17,7 @@ WRITE_SECONDS = 0.05
 
 
 class Provisional:
-    """The pieces of one attempt."""
+    """The chunks of one attempt."""
 
     def __init__(self, recorder: Recorder, ending: Ending) -> None:
         self._recorder, self._ending = recorder, ending
@@ -32,7 +32,7 @@ class Provisional:
         self._counts[stream] = 0
 
     def add(self, stream: Stream, text: str) -> None:
-        """One more piece. Dropped if the stream's outcome is on record."""
+        """One more chunk. Dropped if the stream's outcome is on record."""
         number = self._counts.get(stream)
         if number is None:
             return

@@ -1,6 +1,6 @@
 """Read models: what a person asks about a run, made from its events. Nothing here runs user code."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -18,6 +18,7 @@ from counterfoil.core.events import (
     Record,
     RetrySet,
     RunStarted,
+    StepCancelled,
     StepFailed,
     StepIntended,
     StepSucceeded,
@@ -27,9 +28,10 @@ from counterfoil.core.events import (
 )
 from counterfoil.core.failure import short_type
 from counterfoil.core.integrity import Anchor, Flaw
-from counterfoil.core.parts import ErrorRecord, Send
+from counterfoil.core.parts import NONE, ErrorRecord, Send
 from counterfoil.core.sharing import WholeEvents
 from counterfoil.core.state import RunState, fold
+from counterfoil.engine.flowing import LEFT
 from counterfoil.errors import ArtifactError, ArtifactMissingError, CounterfoilError
 from counterfoil.store import Head
 
@@ -185,7 +187,7 @@ def _entry(index: int, event: Event, names: dict[str, tuple[str, str]]) -> Entry
         name=name,
         try_number=event.envelope.try_number,
         duration=getattr(event.body, "duration", None),
-        notes=_failure_note(event),
+        notes=(*_failure_note(event), *_stream_note(event)),
         sends=getattr(event.body, "sends", ()),
     )
 
@@ -204,6 +206,21 @@ def _failure_note(event: Event) -> tuple[str, ...]:
     if not isinstance(event.body, StepFailed):
         return ()
     return (f"{short_type(event.body.error)}: {event.body.error.message}",)
+
+
+def _stream_note(event: Event) -> Iterator[str]:
+    """How much came of a stream that did not come to its end."""
+    match event.body:
+        case StepFailed(chunks=held) if held != NONE:
+            how = "broke"
+        case StepCancelled(chunks=held) if held != NONE:
+            how = "cut off"
+        case StepSucceeded(result=held) if bytes(held).endswith(LEFT):
+            how = "left"
+        case _:
+            return
+    count = len(msgspec.json.decode(held)["chunks"])
+    yield f"{how} after {count} chunk{'s' * (count != 1)}"
 
 
 def _annotate(entries: list[Entry], event: Event) -> None:
