@@ -13,7 +13,7 @@ install := $(bin)/uv pip install --quiet --python $(bin)/python --constraints co
 pins := $(bin)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
   --custom-compile-command 'make pins' --no-emit-index-url --no-annotate
 pytest := $(bin)/python -m pytest
-typed := src $(wildcard tests/typing)
+typed := src examples $(wildcard tests/typing)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-legacy check bench docs soak format pins clean

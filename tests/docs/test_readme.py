@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 
 from counterfoil.lab.scenarios import SCENARIOS
+from counterfoil.testing.stubs import StubModel
 
 WAIT_FOR_FACT = """
 sleep() {  # the reader waits for time; the test for what that time is there for: the pause has begun, and was told
@@ -31,11 +33,12 @@ CHANGING = [
 class Shell:
     """A folder in which the README's blocks are done one after the other."""
 
-    def __init__(self, folder: Path, commands: Path) -> None:
+    def __init__(self, folder: Path, commands: Path, *, model: str) -> None:
         self.folder = folder
         path = f"{commands}{os.pathsep}{os.environ['PATH']}"
         self._told = commands / "standard-error.txt"
         self._environment = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", "TOLD": str(self._told)}
+        self._environment |= {"OPENAI_BASE_URL": model, "OPENAI_API_KEY": "sk-of-the-reader"}
         self._environment.pop("COUNTERFOIL_STORE", None)
         self.out: list[str] = []
         self.err: list[str] = []
@@ -58,9 +61,16 @@ class Shell:
 
 
 @pytest.fixture
-def told(pages, tmp_path, command_folder) -> list[tuple[list[str], list[str], list[str]]]:
+def model() -> Iterator[str]:
+    """What the reader's key leads to."""
+    with StubModel(script=["final"]) as stub:
+        yield f"{stub.url}/v1"
+
+
+@pytest.fixture
+def told(pages, tmp_path, command_folder, model) -> list[tuple[list[str], list[str], list[str]]]:
     """For each output on the page: its lines, and those that really came on standard output and standard error."""
-    shell = Shell(tmp_path, command_folder)
+    shell = Shell(tmp_path, command_folder, model=model)
     found = []
     for block in pages["README.md"].blocks:
         if block.marker.startswith("file: "):

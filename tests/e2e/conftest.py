@@ -30,7 +30,7 @@ from counterfoil.testing.stubs import StubModel
 
 SHOP = Path(__file__).parent / "agents" / "shop.py"
 COMMAND = (sys.executable, "-m", "counterfoil")
-FACT_SECONDS = 20.0
+FACT_SECONDS = 60.0
 LOOK_SECONDS = 0.02
 
 
@@ -62,10 +62,10 @@ class Command:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
 
-    def kill(self) -> None:
+    def kill(self) -> "Ended":
         assert self.process.poll() is None
         self.process.kill()
-        self.process.communicate(timeout=FACT_SECONDS)
+        return self.end()
 
     def send(self, number: signal.Signals) -> None:
         assert self.process.poll() is None
