@@ -1,6 +1,6 @@
-"""A weather agent on Anthropic's messages.
+"""A weather agent on Anthropic's messages, which shows what the model says while it says it.
 
-Each call of the wrapped client in the workflow is a recorded step, and so is each call of a tool.
+The pieces of a stream are recorded as they come. A replay shows them again, without asking the model.
 """
 
 import asyncio
@@ -35,12 +35,21 @@ async def result_of(call: Any) -> dict[str, str]:
     return {"type": "tool_result", "tool_use_id": call.id, "content": await get_weather(**call.input)}
 
 
+async def answer_to(messages: list[Any]) -> Any:
+    """One answer of the model, shown piece by piece."""
+    async with client.messages.stream(model=MODEL, max_tokens=1024, messages=messages, tools=TOOLS) as stream:
+        async for text in stream.text_stream:
+            print(text, end="", flush=True)
+        print()
+        return await stream.get_final_message()
+
+
 @workflow
 async def weather_agent(ctx: Context, question: str) -> str:
     """Ask until the model wants no tool any more. Tools that it asks for together run together."""
     messages: list[Any] = [{"role": "user", "content": question}]
     while True:
-        answer = await client.messages.create(model=MODEL, max_tokens=1024, messages=messages, tools=TOOLS)
+        answer = await answer_to(messages)
         calls = [block for block in answer.content if block.type == "tool_use"]
         if not calls:
             return "".join(block.text for block in answer.content if block.type == "text")
