@@ -107,3 +107,13 @@ def test_killed_in_a_tool_and_in_a_model_call_it_repeats_only_these(folder, stub
     assert (ended.code, ended.out.splitlines()[-1:], tools_of(ended)) == (0, ['"Take an umbrella."'], []), ended.err
     assert [call.status for call in stub.log] == [200]
     assert KEY.encode() not in folder.store.read_bytes()
+
+
+def test_killed_in_the_middle_of_a_sentence_it_asks_again_and_says_the_whole_of_it(folder, stub):
+    example = ALL[2]
+    plan(stub, example, asked=1, paces=[0.5])
+    killed(folder, example, lambda: any(call.events_sent > 3 for call in stub.log))
+    plan(stub, example, asked=1)
+    ended = folder(*example.run)
+    assert ended.out.splitlines() == ["Take an umbrella.", '"Take an umbrella."']
+    assert [(call.streamed, call.delivered) for call in stub.log] == [(True, True)]
