@@ -34,6 +34,7 @@ def agent(tmp_path):
 
 
 @pytest.mark.anyio
+@pytest.mark.sdk
 async def test_a_kill_in_a_clients_own_repeat_leaves_both_requests_on_record_and_a_third_under_their_key(
     agent, tmp_path
 ):

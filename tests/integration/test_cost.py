@@ -8,7 +8,7 @@ from counterfoil import Answer, Context, Retry, RunPausedError, model, step, wor
 from counterfoil.core.tally import Lost, Sum, Totals, totals_of
 from counterfoil.testing.stubs import StubModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 QUESTION = [{"role": "user", "content": "Do I need an umbrella?"}]
 USAGE = {"prompt_tokens": 1200, "completion_tokens": 80}
 CALL = Sum(calls=1, input_tokens=1200, output_tokens=80, cost_usd=1.28)

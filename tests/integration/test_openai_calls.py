@@ -10,7 +10,7 @@ from openai.types.chat import ChatCompletion
 from counterfoil import Context, RunPausedError, workflow
 from counterfoil.testing.stubs import StubModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 
 QUESTION: list[Any] = [{"role": "user", "content": "Do I need an umbrella in Paris?"}]
 

@@ -4,9 +4,8 @@ import subprocess
 import sys
 import types
 
-import httpx
-import httpx2
 import pytest
+from tests.integration.http_libraries import LIBRARIES, MODULES
 
 from counterfoil.engine import seam
 
@@ -29,13 +28,17 @@ async def agent(ctx: Context) -> int:
 
 print(counterfoil.run_sync(agent, store="memory://"))
 """
-CLASSES = [(module, kind) for module in (httpx, httpx2) for kind in (module.Client, module.AsyncClient)]
+CLASSES = [(module, kind) for module in LIBRARIES for kind in (module.Client, module.AsyncClient)]
 
 
-@pytest.mark.parametrize("module", ["httpx", "httpx2"])
+@pytest.mark.parametrize("module", MODULES)
 def test_a_module_that_is_first_imported_in_a_step_is_covered_in_it(module):
     done = subprocess.run(
-        [sys.executable, "-c", LATE.replace("MODULE", module)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", LATE.replace("MODULE", module.__name__)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert done.stdout.split() == [str(len("cf-") + 32)]
 

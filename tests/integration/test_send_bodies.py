@@ -8,18 +8,17 @@ import hashlib
 import zlib
 
 import httpx
-import httpx2
 import openai
 import pytest
 from tests.integration import asking
 from tests.integration.asking import PATH, sends_of
+from tests.integration.http_libraries import MODULES
 
 from counterfoil import Context, Retry, RunPausedError, StreamCutError, workflow
 from counterfoil.engine.tee import KEPT_BYTES_MAX
 from counterfoil.testing.stubs import StubModel
 
-pytestmark = pytest.mark.anyio
-MODULES = [pytest.param(httpx, id="httpx"), pytest.param(httpx2, id="httpx2")]
+pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 NOW, ONCE = Retry(first_seconds=0), Retry(tries=1)
 STREAMED = {**asking.body(), "stream": True}
 TEXT = "Take an umbrella."

@@ -7,11 +7,11 @@ import asyncio
 import threading
 
 import httpx
-import httpx2
 import openai
 import pytest
 from tests.integration import asking
 from tests.integration.asking import PATH, dispatched, sends_of
+from tests.integration.http_libraries import MODULES
 
 import counterfoil
 from counterfoil import Context, Retry, RunPausedError, RunStoppedError, workflow
@@ -19,8 +19,7 @@ from counterfoil.errors import SendRefusedError
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.testing.stubs import StubModel
 
-pytestmark = pytest.mark.anyio
-MODULES = [pytest.param(httpx, id="httpx"), pytest.param(httpx2, id="httpx2")]
+pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 NOW = Retry(first_seconds=0)
 FREE, TRIED = threading.Event(), threading.Event()
 REFUSED: list[BaseException] = []

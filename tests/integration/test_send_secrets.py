@@ -9,12 +9,12 @@ import logging
 import traceback
 
 import httpx
-import httpx2
 import openai
 import pytest
 from click.testing import CliRunner
 from tests.integration import asking
 from tests.integration.asking import PATH
+from tests.integration.http_libraries import MODULES
 
 import counterfoil
 from counterfoil import Context, Retry, RunPausedError, workflow
@@ -24,10 +24,9 @@ from counterfoil.core.scrub import LEARNED_MAX, Scrubber
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.testing.stubs import StubModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 KEY = "sk-live-0123456789abcdef"
 LONG = f"your key is {KEY}, " + "blah " * 4000
-MODULES = [pytest.param(httpx, id="httpx"), pytest.param(httpx2, id="httpx2")]
 CARRIERS = [
     pytest.param({"headers": {"Authorization": f"Bearer {KEY}"}}, id="bearer"),
     pytest.param({"headers": {"Authorization": KEY}}, id="bare authorization"),

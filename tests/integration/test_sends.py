@@ -8,18 +8,17 @@ import asyncio
 import contextlib
 
 import httpx
-import httpx2
 import pytest
 from tests.integration import asking
 from tests.integration.asking import dispatched, sends_of
+from tests.integration.http_libraries import LIBRARIES, MODULES
 
 import counterfoil
 from counterfoil import Context, Retry, RunPausedError, this_step, workflow
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.testing.stubs import StubModel
 
-pytestmark = pytest.mark.anyio
-MODULES = [pytest.param(httpx, id="httpx"), pytest.param(httpx2, id="httpx2")]
+pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 HELD = 60.0
 QUICK = [0.01] * 5
 UNANSWERED = {"delays": [HELD]}
@@ -319,6 +318,6 @@ async def test_a_cancelled_step_lists_what_it_sent(journal, stub):
     assert [(each.status, each.error) for each in cancelled.sends] == [(None, "CancelledError")]
 
 
-def test_both_modules_have_the_one_method_that_all_requests_come_to():
-    classes = [kind for module in (httpx, httpx2) for kind in (module.Client, module.AsyncClient)]
-    assert [hasattr(kind, "_send_single_request") for kind in classes] == [True] * 4
+def test_the_modules_have_the_one_method_that_all_requests_come_to():
+    classes = [kind for module in LIBRARIES for kind in (module.Client, module.AsyncClient)]
+    assert [hasattr(kind, "_send_single_request") for kind in classes] == [True] * len(classes)

@@ -74,7 +74,7 @@ class StubModel:
         """Replace the plan and begin a new log: a plan counts calls from the first one, and keys are forgotten."""
         self._book.configure(plan)
 
-    def wait_for(self, fact: Callable[[tuple[Call, ...]], T], *, timeout: float = 10.0) -> T:
+    def wait_for(self, fact: Callable[[tuple[Call, ...]], T], *, timeout: float = 30.0) -> T:
         """Return the first truthy value of `fact(log)`, looked at whenever the log changes.
 
         Raises TimeoutError, which shows the log, when the fact does not come true in time.
