@@ -167,8 +167,10 @@ def _list_price(package: Any, send: Send, when: Instant) -> float | None:
     if answer is None or not model or not answer.usage:
         return None
     provider = _provider(package, send.url) or _maker(answer.api, model)
+    if provider is None or not _is_known(package, provider, model):
+        return None
     said = {"model": model, "usage": answer.usage, "modelVersion": model, "usageMetadata": answer.usage}
-    for flavour in FLAVOURS.get(answer.api, ()) if provider else ():
+    for flavour in FLAVOURS.get(answer.api, ()):
         with contextlib.suppress(ValueError):  # the provider has no such flavour
             used = package.extract_usage(said, provider_id=provider, api_flavor=flavour)
             price = used.calc_price(genai_request_timestamp=as_datetime(when))
@@ -182,6 +184,16 @@ def _provider(package: Any, url: str) -> str | None:
         return str(package.data_snapshot.get_snapshot().find_provider(None, None, url).id)
     except LookupError:
         return None
+
+
+@functools.lru_cache(maxsize=256)
+def _is_known(package: Any, provider: str, model: str) -> bool:
+    """The package remembers only what it has found, and looks for anything else in the whole table, each time."""
+    try:
+        package.data_snapshot.get_snapshot().find_provider_model(model, None, provider, None)
+    except LookupError:
+        return False
+    return True
 
 
 def _maker(api: str, model: str) -> str | None:
