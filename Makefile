@@ -27,10 +27,10 @@ demo: $(VENV)/.core ## kill an agent for real, resume it, count the model calls
 	$(bin)/counterfoil lab
 
 test: $(VENV)/.test ## run the tests (PYTEST_ARGS is passed on)
-	$(pytest) -n $(WORKERS) $(PYTEST_ARGS)
+	$(pytest) -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-legacy: $(legacy)/.test ## run the tests that use a model's client, with clients built on httpx
-	$(legacy)/bin/python -m pytest -n $(WORKERS) -m sdk $(PYTEST_ARGS)
+	$(legacy)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m sdk $(PYTEST_ARGS)
 
 check: $(VENV)/.test ## lint, format, types, import contracts, size caps
 	$(bin)/ruff check

@@ -21,7 +21,7 @@ def test_every_error_of_ours_has_a_code_of_its_kind():
     """Those that stay inside a run, as the cause of its pause, never end a command."""
     mapped = {kind for kind, _ in outcomes._EXITS}
     ends = [k for k in outcomes.CounterfoilError.__subclasses__() if not mapped & set(_tree(k))]
-    assert sorted(kind.__name__ for kind in ends) == ["CallError", "MismatchError", "RecordedError"]
+    assert sorted(kind.__name__ for kind in ends) == ["CallError", "MismatchError", "RecordedError", "StreamCutError"]
 
 
 def _tree(kind):
