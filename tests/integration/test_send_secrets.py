@@ -5,6 +5,7 @@ what is logged.
 """
 
 import asyncio
+import hashlib
 import logging
 import traceback
 
@@ -20,6 +21,7 @@ import counterfoil
 from counterfoil import Context, Retry, RunPausedError, workflow
 from counterfoil.cli.console import shown
 from counterfoil.cli.main import cli
+from counterfoil.core.keys import provider_key
 from counterfoil.core.scrub import LEARNED_MAX, Scrubber
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.testing.stubs import StubModel
@@ -212,3 +214,52 @@ def test_what_looks_like_a_key_is_masked_for_a_person(key):
 @pytest.mark.parametrize("text", ["sk-learn is a package", "task-0123456789abcdefghij", "ghp_short", "AKIA"])
 def test_what_only_begins_like_a_key_is_shown(text):
     assert shown(text) == text
+
+
+# --- what is told of requests and responses that hold one ---
+
+PIN = "pin-4711"
+
+
+@pytest.fixture
+async def told(memory_desk, stub, monkeypatch):
+    """What is told of a request with a short secret and a cut parameter in it, and of its response, which echoes it."""
+    monkeypatch.setenv("PIN", PIN)
+    stub.configure(script=[{"role": "assistant", "content": f"not {PIN}"}])
+
+    async def send() -> str:
+        async with httpx.AsyncClient(headers={"User-Agent": "x" * 95 + PIN, "Authorization": KEY}) as client:
+            body = asking.body() | {"user": PIN, "metadata": {"note": "x" * 180 + KEY + "y" * 400}}
+            return (await client.post(f"{asking.STUB.url}{PATH}", json=body)).text
+
+    @workflow
+    async def agent(ctx: Context) -> str:
+        return await ctx.model(send)
+
+    async with memory_desk.open(secrets=["PIN"]) as journal:
+        result = await journal.run(agent, id="r")
+        events = await journal.events("r")
+    return events[-2].body.sends[0], result, events[0].hash
+
+
+def sha256(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()
+
+
+async def test_a_digest_is_of_what_was_kept_so_that_nobody_can_test_guesses_of_a_short_secret_with_it(told):
+    send, result, _ = told
+    assert (b"[secret PIN]" in bytes(send.request), "[secret PIN]" in result) == (True, True)
+    assert (send.request_digest, send.request_bytes) == (sha256(bytes(send.request)), len(send.request))
+    assert (send.response_digest, send.response_bytes) == (sha256(result.encode()), len(result))
+
+
+async def test_nor_can_one_with_the_key_of_the_request_which_does_not_hang_on_what_was_learned_either(told):
+    send, _, root = told
+    as_declared = bytes(send.request).replace(b"[secret authorization]", KEY.encode())
+    assert send.key == provider_key(root, "r", 1, step="0", request=("POST", PATH, sha256(as_declared), "1"))
+
+
+async def test_of_a_secret_that_is_cut_off_no_piece_is_kept(told):
+    send, _, _ = told
+    assert KEY[:8] not in str(send.answer.parameters)
+    assert send.sdk == "x" * 95 + "[secr"

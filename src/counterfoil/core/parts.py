@@ -58,13 +58,13 @@ class Send(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     url: Diagnostic[str] = ""  # scheme, host and path
     key: Diagnostic[str | None] = None  # idempotency key that it carried
-    request_digest: Diagnostic[str | None] = None  # SHA-256 of the bytes sent
+    request_digest: Diagnostic[str | None] = None  # SHA-256 of the bytes sent, secrets replaced by their names
     request_bytes: Diagnostic[int | None] = None
     request: Diagnostic[Value] = NONE  # its JSON, where the step's input does not hold it
     request_shared: Diagnostic[Shared | None] = None
     status: Diagnostic[int | None] = None  # of the response; None: none was seen
     error: Diagnostic[str | None] = None  # class of the exception, where no whole response was seen
-    response_digest: Diagnostic[str | None] = None  # SHA-256 of the body as it came, decoded from gzip and the like
+    response_digest: Diagnostic[str | None] = None  # SHA-256 of the body, decoded from gzip and the like; likewise
     response_bytes: Diagnostic[int | None] = None
     undecoded: Diagnostic[bool] = False  # digest and size are those of the bytes as they came: they can't be decoded
     partial: Diagnostic[bool] = False  # the response was not read to its end: digest and size are of what was

@@ -27,7 +27,6 @@ OURS = "counterfoil_key"
 
 SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key")
 SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token"})
-SDK_CHARACTERS_MAX = 100
 _BOUNDARY = re.compile(r'boundary="?([^";]+)')
 _lock = threading.Lock()
 _covered: set[str] = set()
@@ -151,7 +150,7 @@ def _begin(account: Sends, request: Any, tee: Any) -> Sent:
             boundary=boundary[1] if boundary else "",
             own_key=None if is_ours else headers.get(HEADER),
             is_retry=headers.get("x-stainless-retry-count", "0") != "0",
-            sdk=headers.get("user-agent", "")[:SDK_CHARACTERS_MAX] or None,
+            sdk=headers.get("user-agent") or None,
             secrets=_secrets(request),
         )
     )

@@ -24,6 +24,7 @@ from counterfoil.engine.tee import Body
 from counterfoil.errors import CounterfoilError, SendRefusedError
 
 ANSWERED = range(200, 300)
+SDK_CHARACTERS_MAX = 100
 UNKNOWN_BODY = "unread"
 _OVER = (
     "its step is over",
@@ -64,8 +65,9 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 class Sent:
     """One request of a try."""
 
-    def __init__(self, number: int, out: Outgoing, key: str | None) -> None:
-        self.number, self.out, self.key, self.is_repeat = number, out, key, False
+    def __init__(self, number: int, out: Outgoing, identity: tuple[str, str, str]) -> None:
+        self.number, self.out, self.identity, self.is_repeat = number, out, identity, False
+        self.key: str | None = out.own_key
         self.status: int | None = None
         self.error: str | None = None
         self.body: Body | None = None
@@ -90,17 +92,17 @@ class Sent:
         """Whether nothing more can come of it."""
         return self.error is not None or (self.body is not None and self.body.is_over)
 
-    def settle(self, held: bytes) -> Send:
+    def settle(self, held: bytes, scrubber: Scrubber) -> Send:
         """As it is recorded. Its bytes are let go if nothing more can come of it."""
         if self._settled:
             return self._settled
-        made = self._record(held)
+        made = self._record(held, scrubber)
         if self.is_over:
             self.error, self.body, self._settled = made.error, None, made
             self.out = msgspec.structs.replace(self.out, body=b"")
         return made
 
-    def _record(self, held: bytes) -> Send:
+    def _record(self, held: bytes, scrubber: Scrubber) -> Send:
         out, body = self.out, self.body
         content = out.body if isinstance(out.body, bytes) else b""
         made = Send(
@@ -115,14 +117,16 @@ class Sent:
         )
         if body is None:
             return made
+        came = body.content
+        told = scrubber.content(came)
         return msgspec.structs.replace(
             made,
-            response_digest=body.digest,
-            response_bytes=body.size,
+            response_digest=body.digest if told == came else hashlib.sha256(told).hexdigest(),
+            response_bytes=body.size if told == came else len(told),
             undecoded=body.is_undecoded,
             partial=not body.is_whole,
             streamed=body.is_streamed,
-            answer=answer_of(out.url, content, body.content, streamed=body.is_streamed),
+            answer=answer_of(out.url, content, told, streamed=body.is_streamed),
         )
 
 
@@ -158,12 +162,14 @@ class Sends:
                 raise self._refused(out, *_OVER)
             for earlier in self._sent:
                 if earlier.is_over:
-                    earlier.settle(self._of.input)
+                    earlier.settle(self._of.input, self._scrubber.outcomes)
             self._count += 1
-            sent = Sent(self._count, out, out.own_key)
+            # a key is the same after a crash, when what was learned from requests is not known yet
+            identity = _without_secrets(out, self._scrubber).identity()
+            sent = Sent(self._count, _without_secrets(out, self._scrubber.outcomes), identity)
             occurrence = self._occurrence(sent)
             if sent.key is None and out.method == "POST":
-                sent.key = self._of.key_of((*out.identity(), str(occurrence)))
+                sent.key = self._of.key_of((*identity, str(occurrence)))
             self._sent.append(sent)
             return sent
 
@@ -207,11 +213,11 @@ class Sends:
     def listed(self) -> tuple[Send, ...]:
         """What left, in order, and what came of it so far."""
         with self._lock:
-            return tuple(each.settle(self._of.input) for each in self._sent)
+            return tuple(each.settle(self._of.input, self._scrubber.outcomes) for each in self._sent)
 
     def _occurrence(self, sent: Sent) -> int:
         """Which logical request this is among equal ones, from 1: an earlier one sent again, or another one."""
-        last = self._last.setdefault(sent.out.identity(), [])
+        last = self._last.setdefault(sent.identity, [])
         again = next((n for n, earlier in enumerate(last) if earlier.is_unanswered), None)
         if again is None and sent.out.is_retry and last:
             again = len(last) - 1
@@ -247,6 +253,13 @@ class Sends:
 
 current_sends: ContextVar[Sends | None] = ContextVar("counterfoil_sends", default=None)
 """The account of the try that this code belongs to; None outside of model steps."""
+
+
+def _without_secrets(out: Outgoing, scrubber: Scrubber) -> Outgoing:
+    """As it is told of: a digest or a key made with a secret lets who reads the record test guesses of it."""
+    body = scrubber.content(out.body) if isinstance(out.body, bytes) else out.body
+    sdk = scrubber.text(out.sdk)[:SDK_CHARACTERS_MAX] if out.sdk else None
+    return msgspec.structs.replace(out, body=body, sdk=sdk)
 
 
 def _kept_request(content: bytes, held: bytes) -> Value:
