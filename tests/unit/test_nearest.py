@@ -108,3 +108,9 @@ def test_a_request_shares_the_input_of_its_step(talks):
     talks.inputs.take(Event(Envelope(run="r", seq=1, type=body.type, step="0"), body, b""))
     _, later = talks.nearest.shared(raw, step="1", family=REQUESTS)
     assert (later.base, later.part, later.head) == (1, 1, len(raw))
+
+
+def test_with_more_conversations_than_are_followed_each_branch_goes_on_from_its_own_last_call(talks):
+    branches = range(2 * ENDS_MAX)
+    rounds = [[talks.say(chr(0x4E00 + who), step=f"0/{who}/{turn}") for who in branches] for turn in range(3)]
+    assert [[piece.base for piece in made] for made in rounds[1:]] == rounds[:2]

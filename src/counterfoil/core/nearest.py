@@ -1,7 +1,7 @@
 """Which earlier input of a run to share: of the ends of its conversations, the one that begins like the new input.
 
 Law: the choice decides how much is stored, and nothing else. A few are compared in full, found by a few short samples
-of each, so that it costs little with many conversations at once. An earlier try of the same step comes first.
+of each, so that it costs little with many conversations at once. An earlier try of the same step comes first, then the last input of the same branch.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from counterfoil.core.parts import Shared, Value
 from counterfoil.core.sharing import REQUESTS, SAVED_BYTES_MIN, Inputs, Piece, share
 
 ENDS_MAX = 32
-"""So many conversations of a family are followed; of more, those that went on last."""
+"""So many conversations of a family are followed; of more, those that went on last, and the last one of each branch."""
 
 COMPARED_MAX = 4
 ENOUGH = 8
@@ -46,6 +46,7 @@ class Nearest:
         self._inputs, self._seen = inputs, 0
         self._ends: dict[str, dict[Piece, End]] = {}  # by family; the one that went on last is the last
         self._of_step: dict[tuple[str, bool], Piece] = {}  # the last input of a step, and its last request
+        self._of_branch: dict[tuple[str, str], Piece] = {}  # the last input of a branch, by family
 
     def shared(self, raw: bytes, *, step: str, family: str) -> tuple[Value, Shared] | None:
         """What to store in place of these bytes; None when they are to be stored whole."""
@@ -67,9 +68,10 @@ class Nearest:
     def _candidates(self, raw: bytes, step: str, family: str) -> Iterator[Piece]:
         """Earlier tries of the step, then a few ends of conversations, the likeliest first."""
         is_request = family == REQUESTS
-        own = [self._of_step.get((step, each)) for each in ((True, False) if is_request else (False,))]
-        yield from filter(None, own)
         branch, likeness = _branch(step), {}
+        own = [self._of_step.get((step, each)) for each in ((True, False) if is_request else (False,))]
+        own.append(self._of_branch.get((branch, family)))
+        yield from dict.fromkeys(filter(None, own))
         ends = [end for end in self._ends.get(family, {}).values() if end.piece not in own]
         for end in ends:
             turn = -end.number if end.branch == branch else end.number  # other branches take turns: the oldest is next
@@ -85,6 +87,7 @@ class Nearest:
     def _follow(self, piece: Piece) -> None:
         """A conversation goes on with this input, or begins."""
         self._of_step[piece.step, piece.family == REQUESTS] = piece
+        self._of_branch[_branch(piece.step), piece.family] = piece
         ends = self._ends.setdefault(piece.family, {})
         if piece.base in ends and piece.base.size - piece.head - piece.tail < SAVED_BYTES_MIN:
             del ends[piece.base]  # it is all in the new one; else it may be another conversation that only begins alike
