@@ -377,3 +377,12 @@ async def test_an_object_that_cannot_be_hashed_can_be_a_step(journal):
             return number + 1
 
     assert await journal.run(only_step(lambda ctx: ctx.step(Adder(), 1))) == 2
+
+
+@pytest.mark.parametrize("dollars", [-0.01, float("nan"), float("inf")])
+def test_a_bound_of_a_cost_that_is_no_amount_is_refused(dollars):
+    with pytest.raises(DeclarationError, match="dollars are no bound"):
+
+        @model(worst_cost_usd=dollars)
+        def ask() -> None:
+            """A model call."""

@@ -110,7 +110,7 @@ def test_a_cost_that_is_there_is_kept():
     assert Prices(price_list_7).priced(body, WHEN) is body
 
 
-@pytest.mark.parametrize("given", [float("nan"), float("inf"), -1.0, "much", [], Decimal("NaN")])
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), 1e308, -1.0, "much", [], Decimal("NaN")])
 def test_what_is_no_amount_is_no_price(given):
     body = outcome(answered())
     assert Prices(lambda _: given).priced(body, WHEN) is body
@@ -156,8 +156,9 @@ print(names, bool(sys.modules.get("genai_prices")))
         ("", "", "[] False"),
         ("import httpx", "print", "[] False"),
         ("import httpx; sys.modules['genai_prices'] = None", "", "[] False"),
+        ("import httpx; sys.modules['genai_prices'] = type(sys)('stand_in')", "", "[] True"),
     ],
-    ids=["http", "again", "no http", "own table", "not installed"],
+    ids=["http", "again", "no http", "own table", "not installed", "a stand-in"],
 )
 def test_the_package_is_loaded_once_in_a_thread_where_a_model_may_be_asked_over_http(before, own, seen):
     code = LOADING.format(before=before, own=own)

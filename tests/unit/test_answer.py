@@ -231,3 +231,9 @@ def test_what_is_no_models_answer_is_none(body, streamed):
 def test_a_body_cut_anywhere_is_read_without_failing(body):
     said = [read(body[:end], streamed=body.startswith(b"d")) for end in range(0, len(body) + 1, 3)]
     assert {type(answer) for answer in said} <= {type(None), Answer}
+
+
+def test_a_count_that_no_number_can_be_made_of_is_none():
+    usage = {"prompt_tokens": 10**4299, "completion_tokens": 2**53 + 1, "total_tokens": 7}
+    answer = read(CHAT | {"usage": usage})
+    assert (answer.input_tokens, answer.output_tokens) == (None, None)

@@ -24,6 +24,7 @@ UNPRICED = Sum(calls=1, input_tokens=5, unpriced=1)
         (0.9999, "$1.00"),
         (1.005, "$1.00"),
         (1234.5, "$1,234.50"),
+        (-0.02, "-$0.02"),
     ],
 )
 def test_an_amount_is_told_in_dollars_with_the_digits_that_say_something(amount, told):

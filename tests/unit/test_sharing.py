@@ -180,11 +180,13 @@ def test_events_are_read_whole_one_at_a_time():
 
 
 def test_a_request_shares_the_input_of_its_step_or_an_earlier_request():
-    first = Send(request=msgspec.Raw(b'"new"'), request_shared=Shared(base=0, head=len(BASE) - 1, tail=0))
-    second = Send(request=msgspec.Raw(b'"er"'), request_shared=Shared(base=1, part=1, head=len(BASE) + 2, tail=0))
+    first = Send(
+        request=msgspec.Raw(msgspec.json.encode(',"n":1}')), request_shared=Shared(base=0, head=len(BASE) - 1, tail=0)
+    )
+    second = Send(request=msgspec.Raw(b'"2}"'), request_shared=Shared(base=1, part=1, head=len(BASE) + 5, tail=0))
     found = WholeEvents("r", [intended(0, BASE), answered(1, first, Send(url="u"), second)])
     sends = found[1].body.sends
-    assert [bytes(send.request) for send in sends] == [BASE[:-1] + b"new", b"null", BASE[:-1] + b"newer"]
+    assert [bytes(send.request) for send in sends] == [BASE[:-1] + b',"n":1}', b"null", BASE[:-1] + b',"n":12}']
     assert [send.request_shared for send in sends] == [None] * 3
 
 
@@ -227,3 +229,14 @@ def test_another_input_differs_from_the_whole_one(grown, ask):
 
 def test_a_state_of_its_own_has_inputs_of_its_own():
     assert RunState(run="a").inputs is not RunState(run="a").inputs
+
+
+@pytest.mark.parametrize("head", [pytest.param(3, id="no JSON"), pytest.param(6, id="half a character")])
+def test_what_is_no_value_when_it_is_put_together_is_refused_by_name(head):
+    shared = Shared(base=0, head=head, tail=5)
+    base = intended(0, msgspec.json.encode(["xyzé" + LONG]))
+    send = Send(request=msgspec.Raw(b'"a\\"b"'), request_shared=shared)
+    events = WholeEvents("r", [base, intended(1, b'"a\\"b"', shared), answered(2, send)])
+    with pytest.raises(JournalUnreadableError, match=r"event 1 .*no value when it is put together"):
+        events[1]
+    assert events[2].body.sends == (send,)

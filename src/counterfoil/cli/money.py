@@ -14,7 +14,9 @@ DIGITS = 3
 
 
 def dollars(amount: float) -> str:
-    """An amount: whole cents from a dollar up, else as small as it is."""
+    """An amount: whole cents from a dollar up, else as small as it is. Only altered rows have less than nothing."""
+    if amount < 0:
+        return f"-{dollars(-amount)}"
     if amount >= 1 or not amount:
         return f"${amount:,.{CENTS}f}"
     places = DIGITS - 1 - math.floor(math.log10(amount))

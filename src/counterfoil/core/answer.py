@@ -18,6 +18,8 @@ WORD_CHARACTERS_MAX = 200
 PARAMETERS_MAX = 50
 PARAMETER_BYTES_MAX = 500
 USAGE_BYTES_MAX = 4_000
+TOKENS_MAX = 2**53
+"""A larger count is no count. Sums of these can be written in any number."""
 CONTENTS = frozenset(
     {
         "model", "messages", "input", "prompt", "system", "instructions", "tools", "functions", "mcp_servers",
@@ -246,7 +248,7 @@ TOKENS = {
 
 
 def _sum(usage: JSON, *names: str) -> int | None:
-    counts = [count for name in names if type(count := usage.get(name)) is int and count >= 0]
+    counts = [count for name in names if type(count := usage.get(name)) is int and 0 <= count <= TOKENS_MAX]
     return sum(counts) if counts else None
 
 

@@ -1,7 +1,8 @@
 """Which earlier input of a run to share: of the ends of its conversations, the one that begins like the new input.
 
 Law: the choice decides how much is stored, and nothing else. A few are compared in full, found by a few short samples
-of each, so that it costs little with many conversations at once. An earlier try of the same step comes first, then the last input of the same branch.
+of each, so that it costs little with many conversations at once. An earlier try of the same step comes first,
+then the last input of the same branch.
 """
 
 from collections.abc import Iterator

@@ -174,8 +174,11 @@ class Inputs:
 
     def _taken(self, piece: Piece) -> Piece:
         if piece.size > SAVED_BYTES_MIN:  # nothing shorter can be a base
-            self._pieces[piece.place] = piece
             self.order.append(piece)
+        if (
+            piece.size > SAVED_BYTES_MIN or piece.base is not None
+        ):  # a shorter one shares nothing, unless the row was altered
+            self._pieces[piece.place] = piece
         return piece
 
     def whole(self, given: "Value | Piece") -> bytes:
@@ -203,17 +206,28 @@ class Inputs:
         body: Any = event.body
         if isinstance(body, StepIntended) and body.shared is not None:
             piece = self._pieces[Place(event.seq)]
-            body = msgspec.structs.replace(body, input=Value(self.whole(piece)), shared=None)
+            body = msgspec.structs.replace(body, input=self._whole_json(event, piece), shared=None)
         elif any(send.request_shared for send in getattr(body, "sends", ())):
-            sends = [self._whole_send(send, Place(event.seq, part)) for part, send in enumerate(body.sends, 1)]
+            sends = [self._whole_send(event, send, part) for part, send in enumerate(body.sends, 1)]
             body = msgspec.structs.replace(body, sends=tuple(sends))
         return event if body is event.body else msgspec.structs.replace(event, body=body)
 
-    def _whole_send(self, send: Send, place: Place) -> Send:
-        piece = self._pieces.get(place)
+    def _whole_send(self, event: Event, send: Send, part: int) -> Send:
+        piece = self._pieces.get(Place(event.seq, part))
         if piece is None or send.request_shared is None:
             return send
-        return msgspec.structs.replace(send, request=Value(self.whole(piece)), request_shared=None)
+        with suppress(JournalUnreadableError):
+            return msgspec.structs.replace(send, request=self._whole_json(event, piece), request_shared=None)
+        return send
+
+    def _whole_json(self, event: Event, piece: Piece) -> Value:
+        """What was put together, if it is a value at all: rows may be altered."""
+        whole = self.whole(piece)
+        try:
+            msgspec.json.decode(whole.decode(), type=Value)  # looks at its form, and builds nothing
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self._refuse(event, f"what it shares with others is no value when it is put together: {error}")
+        return Value(whole)
 
     def _input(self, event: Event, body: StepIntended) -> Piece:
         return self._piece(event, Place(event.seq), body.input, shared=body.shared, family=family_of(body))

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import hashlib
 import inspect
+import math
 import types
 import warnings
 import weakref
@@ -219,6 +220,10 @@ def _check_options(definition: Definition, options: Options) -> None:
     if options.timeout is not None and not 0 < options.timeout <= SECONDS_MAX:
         raise DeclarationError(
             name=name, problem=f"a time limit of {options.timeout} seconds can't be kept", fix="Give a positive number."
+        )
+    if options.worst_cost_usd is not None and not 0 <= options.worst_cost_usd < math.inf:
+        raise DeclarationError(
+            name=name, problem=f"{options.worst_cost_usd} dollars are no bound", fix="Give a number, 0 or more."
         )
 
 

@@ -8,7 +8,6 @@ before the table is ready, and those of models that it does not know, have no pr
 import contextlib
 import functools
 import importlib.util
-import math
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -29,6 +28,8 @@ PACKAGE = "genai_prices"
 HTTP_CLIENTS = ("httpx", "httpx2")
 WHEN_SHOWN = "when shown"
 NAME_CHARACTERS_MAX = 100
+COST_MAX = 1e12
+"""A larger one is no cost. Sums of these are numbers."""
 FLAVOURS = {
     "chat.completions": ("chat", "default"),
     "completions": ("chat", "default"),
@@ -92,10 +93,11 @@ class _Library:
         """Import it in a thread. Not before an HTTP client is loaded: without one no answer will be seen."""
         if self._loading or self._is_absent or not any(name in sys.modules for name in HTTP_CLIENTS):
             return
-        self._is_absent = importlib.util.find_spec(PACKAGE) is None
+        self._is_absent = not _is_there()
         if not self._is_absent:  # the process waits for the thread: one that ends in an import may crash
             self._loading = threading.Thread(target=self._load, name="counterfoil-prices")
-            self._loading.start()
+            with contextlib.suppress(RuntimeError):  # the process may have no more threads
+                self._loading.start()
 
     def load(self) -> Table | None:
         """Import it now."""
@@ -110,6 +112,13 @@ class _Library:
             genai_prices.data_snapshot.get_snapshot()
             name = f"genai-prices {genai_prices.__version__}"
             self.table = Table(name, functools.partial(_list_price, genai_prices))
+
+
+def _is_there() -> bool:
+    try:
+        return importlib.util.find_spec(PACKAGE) is not None
+    except ValueError:  # a stand-in for it, as tests make them
+        return False
 
 
 library = _Library()
@@ -146,7 +155,7 @@ def _needs_price(send: Send) -> bool:
 def _sane(cost: Any) -> float | None:
     """The cost as a number that can be written and added up."""
     number = None if cost is None else float(cost)
-    return number if number is not None and math.isfinite(number) and number >= 0 else None
+    return number if number is not None and 0 <= number <= COST_MAX else None
 
 
 # --- the user's table ---
