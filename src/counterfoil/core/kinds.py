@@ -135,15 +135,22 @@ class _Model:
     """pydantic models, with their extra fields, private attributes and the names of the fields that were given."""
 
     def take(self, value: Any) -> Parts:
-        held = {name: part for name, part in _state(value).items() if not name.startswith("__pydantic_")}
-        names = type(value).model_fields
-        taken = _taken(value, names, held, read=held.__getitem__)
+        taken = self._fields(value)
         extra, private = value.__pydantic_extra__ or {}, value.__pydantic_private__ or {}
         given = value.__pydantic_fields_set__
         more = taken.more | {name: group for name, group in ((EXTRA, extra), (PRIVATE, private)) if group}
         if given != {*taken.content, *extra}:
             more[GIVEN] = sorted(given)
         return Parts(taken.content, more)
+
+    @staticmethod
+    def _fields(value: Any) -> Parts:
+        class_: Any = type(value)
+        names, held = class_.model_fields, value.__dict__
+        if held.keys() == names.keys() and not _has_slots(class_):  # as most are
+            return Parts({name: held[name] for name in names}, {})
+        state = {name: part for name, part in _state(value).items() if not name.startswith("__pydantic_")}
+        return _taken(value, names, state, read=state.__getitem__)
 
     def build(self, class_: Any, parts: Parts) -> Any:
         fields = _settled(class_, parts, {name: _model_default(field) for name, field in class_.model_fields.items()})
@@ -181,6 +188,13 @@ def _state(value: Any) -> dict[str, Any]:
         return held
     both = held if isinstance(held, tuple) else (held,)
     return {name: part for each in both for name, part in (each or {}).items()}
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_slots(class_: Any) -> bool:
+    """Whether a model's class keeps anything outside its dictionary, but for what pydantic itself does."""
+    ours = (each for each in class_.__mro__ if each.__module__.partition(".")[0] != "pydantic")
+    return any(vars(each).get("__slots__") for each in ours)
 
 
 @functools.lru_cache(maxsize=4096)

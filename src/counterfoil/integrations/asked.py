@@ -4,10 +4,12 @@ What is sent is made from what is recorded, so the two can't differ. No key, no 
 part of it: those may be others when the run is resumed.
 """
 
+import copy
+import functools
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -55,14 +57,21 @@ def asked_for(client: Any, options: Any) -> tuple[Asked, Any]:
 
 def to_send(body: Any, options: Any) -> Any:
     """The same options with the body that is recorded, and without what is only about the answer."""
-    changed = {"json_data", "extra_json", "post_parser", "headers"}
-    given = {name: value for name, value in vars(options).items() if name not in changed}
+    sent, kind = copy.copy(options), cast("Any", type(options))
+    given = vars(sent)
+    given |= _of_none(kind)
     if isinstance(options.headers, Mapping):
-        headers = {name: value for name, value in options.headers.items() if name.lower() not in OF_ONE_ANSWER}
-        given |= {"headers": headers}
+        given["headers"] = {k: v for k, v in options.headers.items() if k.lower() not in OF_ONE_ANSWER}
     if body is not None:
         given["json_data"] = body
-    return type(options).construct(**given)
+    return sent
+
+
+@functools.cache
+def _of_none(kind: Any) -> dict[str, Any]:
+    """What options of this class have where nothing was given."""
+    plain = vars(kind.construct(method="post", url=""))
+    return {name: plain[name] for name in ("json_data", "extra_json", "post_parser", "headers")}
 
 
 def package_of(kind: type) -> str:
