@@ -5,6 +5,7 @@ import io
 import sys
 from datetime import UTC, datetime
 
+import anthropic
 import msgspec
 import openai
 import pydantic
@@ -19,6 +20,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 SOUND = b"\xff\xfb\x90 no text"
 EMBEDDINGS = {"object": "list", "model": "e", "data": [{"object": "embedding", "index": 0, "embedding": [0.5, -1.0]}]}
 FILE = {"id": "file-1", "object": "file", "bytes": 5, "created_at": 1, "filename": "a.jsonl", "purpose": "batch"}
+
+
+LINES = b'{"custom_id":"a","result":{"type":"canceled"}}\n{"custom_id":"b","result":{"type":"expired"}}\n'
+COUNTS = {"processing": 0, "succeeded": 0, "errored": 0, "canceled": 1, "expired": 1}
+BATCH = {"id": "b", "type": "message_batch", "processing_status": "ended", "request_counts": COUNTS}
 
 
 def job(name: str) -> dict[str, object]:
@@ -261,3 +267,27 @@ async def test_bytes_that_come_bit_by_bit_are_refused_before_anything_is_sent(cl
         with pytest.raises(RunPausedError, match="it can be read only while it is sent"):
             await journal.run(calls, id="r")
     assert server.asked == []
+
+
+# --- lines of JSON, which are no stream of events ---
+
+
+async def results(client):
+    return [each async for each in await client.messages.batches.results("b")]
+
+
+async def results_plainly(client):
+    return list(client.messages.batches.results("b"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"), [(anthropic.AsyncAnthropic, results), (anthropic.Anthropic, results_plainly)]
+)
+async def test_the_lines_of_a_batch_are_a_whole_answer(server, memory_desk, kind, call):
+    paths = "GET /v1/messages/batches/b", "GET /v1/messages/batches/b/results"
+    batch = BATCH | {"results_url": f"{server.url}/v1/messages/batches/b/results"}
+    server.answers = dict(zip(paths, (batch, LINES), strict=True))
+    HERE.client = counterfoil.wrap(kind(base_url=server.url, api_key=KEY))
+    (live, replayed), _ = await twice(memory_desk, call)
+    assert [each.custom_id for each in live] == ["a", "b"]
+    assert (replayed, server.asked) == (live, list(paths))

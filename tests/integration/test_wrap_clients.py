@@ -73,6 +73,16 @@ def test_a_wrapped_client_is_one_of_its_class_shares_its_connections_and_leaves_
     assert type(wrapped.with_options(max_retries=7)) is type(wrapped)
 
 
+class OfTenant(openai.AsyncOpenAI):
+    def __init__(self, tenant: str) -> None:
+        super().__init__(api_key=KEY)
+
+
+def test_a_client_of_ones_own_class_that_can_not_be_copied_is_refused_with_why():
+    with pytest.raises(DeclarationError, match=r"wrap\(OfTenant\): it can't be copied: .*__init__"):
+        counterfoil.wrap(OfTenant("acme"))
+
+
 def test_wrapping_twice_is_wrapping_once():
     once = counterfoil.wrap(openai.AsyncOpenAI(api_key=KEY), retry=Retry(tries=2))
     again = counterfoil.wrap(once, timeout=9)
@@ -119,6 +129,31 @@ async def test_options_of_one_call_are_those_of_the_view_that_its_method_is_give
     async with memory_desk.open() as journal:
         assert await journal.run(with_options, id="r") == "one try"
         assert (await journal.events("r"))[2].body.name == "plan"
+
+
+@workflow(name="test_wrap_clients.raw_through_a_view")
+async def raw_through_a_view(ctx: Context) -> str:
+    create = HERE.client.chat.completions.with_raw_response.create
+    response = await ctx.with_options(name="plan").model(create, model="m", messages=QUESTION)
+    return f"{response.status_code} {HERE.form.text(response.parse())}"
+
+
+async def test_a_raw_response_can_be_asked_for_through_a_view_too(client, memory_desk):
+    async with memory_desk.open() as journal:
+        assert await journal.run(raw_through_a_view, id="r") == "200 Take an umbrella."
+        assert (await journal.events("r"))[2].body.name == "plan"
+
+
+@workflow(name="test_wrap_clients.helper_through_a_view")
+async def helper_through_a_view(ctx: Context) -> None:
+    await ctx.with_options(on_unknown="pause").model(HERE.client.chat.completions.stream, model="m", messages=QUESTION)
+
+
+async def test_a_helper_that_asks_when_it_is_entered_is_refused_options_that_would_be_lost(client, stub, memory_desk):
+    async with memory_desk.open() as journal:
+        with pytest.raises(RunPausedError, match="asks for nothing before it is entered"):
+            await journal.run(helper_through_a_view, id="r")
+    assert stub.log == ()
 
 
 @model

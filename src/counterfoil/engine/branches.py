@@ -111,6 +111,7 @@ class Branches:
         self._moving: set[Branch] = set()  # outside a call, and not known to wait
         self._turns_at_rest = 0
         self._hops = 1  # the longest way from a task's end to the task that waits for it
+        self.moves = 0  # how often any branch has entered or left a call
         self._has_just_ended = False  # a branch, in this turn: a TaskGroup may cancel another one for it
         self.is_settled = False  # at rest since the last outcome was handed over
         self.leaving: dict[Branch, asyncio.Future[None] | None] = {}
@@ -137,6 +138,10 @@ class Branches:
     def left(self) -> list[asyncio.Task[Any]]:
         """Tasks that have not ended."""
         return [task for task in self._of if not task.done()]
+
+    def between_chunks(self) -> int:
+        """How many live streams are held open by code that is in no call just now."""
+        return sum(branch.under_way is None and _is_live(branch.stream) for branch in self._of.values())
 
     # --- refusals, where nothing can be awaited ---
 
@@ -223,6 +228,7 @@ class Branches:
     def enter_call(self, branch: Branch, what: str) -> None:
         """A call of the context begins in this branch."""
         branch.under_way, branch.operation, branch.cuts = what, None, 0
+        self.moves += 1
         self._moving.discard(branch)
         self._turns_at_rest = 0
         if self._moving:
@@ -231,6 +237,7 @@ class Branches:
     def leave_call(self, branch: Branch) -> None:
         """The branch's own code goes on."""
         branch.under_way = None
+        self.moves += 1
         self._move(branch)
 
     def is_quiet(self) -> bool:
@@ -346,6 +353,10 @@ def _hops(waited: "asyncio.Future[Any]") -> int:
     """How deep gathers are nested in each other without a task in between."""
     inner = getattr(waited, "_children", ())
     return 1 + max((_hops(child) for child in inner if hasattr(child, "_children")), default=0) if inner else 1
+
+
+def _is_live(stream: OpenStream | None) -> bool:
+    return stream is not None and stream.is_live
 
 
 def _is_set(timer: asyncio.TimerHandle, callback: unsafe.Callback) -> bool:

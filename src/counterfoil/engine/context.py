@@ -33,7 +33,7 @@ from counterfoil.engine.calls import (
 from counterfoil.engine.definitions import CurrentStep, Workflow, current_run, current_step
 from counterfoil.engine.streams import ChunkStream
 from counterfoil.engine.system import System
-from counterfoil.errors import NestedStepError, NotInRunError, NotStorableError, SecretError
+from counterfoil.errors import DeclarationError, NestedStepError, NotInRunError, NotStorableError, SecretError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -196,12 +196,16 @@ class Context:
 
     async def _passed_on(self, call: Call[Any]) -> Any:
         """Call what is a step by itself, with the options of this view."""
-        token = options_here.set(self._options)
+        token, branch = options_here.set(self._options), self._attempt.branches.of_current_task()
+        asked = branch.ordinal if branch else None
         try:
             made = call.function(*call.args, **call.kwargs)
-            return await made if isinstance(made, Awaitable) else made
+            made = await made if isinstance(made, Awaitable) else made
         finally:
             options_here.reset(token)
+        if branch and branch.ordinal == asked and self._options != NO_OPTIONS:
+            raise _asks_later(call.function, made)
+        return made
 
 
 options_here: ContextVar[Options] = ContextVar("counterfoil_options", default=NO_OPTIONS)
@@ -213,10 +217,30 @@ def _records_itself(function: Any) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
     owner = getattr(function, "__self__", None)
-    if owner is None:
-        return False
+    if owner is None:  # a client's own cover of one, such as `with_raw_response.create`
+        owner = getattr(getattr(function, "__wrapped__", None), "__self__", None)
+        if owner is None or not _is_of_package(function, type(owner)):
+            return False
     kind: Any = type(getattr(owner, "_client", owner))
     return hasattr(kind, WRAPPED) and (inspect.iscoroutinefunction(kind.request) or bridge.waiter() is not None)
+
+
+def _asks_later(function: Any, made: Any) -> DeclarationError:
+    """Why a helper such as `messages.stream` can't be given to a view: it asks when it is entered."""
+    for held in getattr(made, "__dict__", {}).values():
+        if inspect.iscoroutine(held):
+            held.close()  # nobody will await it
+    return DeclarationError(
+        name=str(getattr(function, "__qualname__", type(function).__name__)),
+        problem="it asks for nothing before it is entered, so the options of this view would be lost",
+        fix="Give them to counterfoil.wrap(client, ...), and call its method as it stands.",
+    )
+
+
+def _is_of_package(function: Any, kind: type) -> bool:
+    """Whether a function stands in the package of this class, whatever it says of itself."""
+    module = str(getattr(function, "__globals__", {}).get("__name__", ""))
+    return module.partition(".")[0] == kind.__module__.partition(".")[0]
 
 
 def _checked_bytes(data: object, media_type: object) -> bytes:

@@ -12,6 +12,9 @@ from counterfoil.engine.branches import Branch, Branches, forever
 from counterfoil.engine.verdicts import Verdict
 from counterfoil.errors import Halted, RunStoppedError
 
+STILL_SECONDS = 5.0
+"""So long the end is held back by streams whose branches wait for something, and ask for no chunk."""
+
 
 class End(BaseException):
     """Leads from wherever a call finds that the run must end to the edge of that call; never seen by user code."""
@@ -36,6 +39,7 @@ class Ending:
         self._over = False  # the body has ended by itself
         self._flights = 0
         self._landed: asyncio.Future[None] | None = None
+        self._watch_of_streams: asyncio.TimerHandle | None = None
 
     def watch(self, branches: Branches) -> None:
         """Take charge of these branches."""
@@ -122,6 +126,7 @@ class Ending:
         while tasks := self._branches.left():
             if self._flights and not self.interrupted:
                 self._landed = self._landed or asyncio.get_running_loop().create_future()
+                self._watch_streams()
                 await asyncio.wait({self._landed, self.abandoned}, return_when=asyncio.FIRST_COMPLETED)
             if self.abandoned.done():
                 return
@@ -131,8 +136,26 @@ class Ending:
     def _wind_up(self) -> None:
         if not self._flights:
             self.cut()
+        else:
+            self._watch_streams()
+
+    def _watch_streams(self) -> None:
+        """A step lands by itself; a stream only if its branch reads on, and that may wait for one that never will."""
+        if self._watch_of_streams is None:
+            self._look_at_streams(moves=-1)
+
+    def _look_at_streams(self, moves: int) -> None:
+        if not self._flights or self.interrupted or self.abandoned.done():
+            return
+        if moves == self._branches.moves and self._branches.between_chunks() == self._flights:
+            self.cut()
+            return
+        loop = asyncio.get_running_loop()
+        self._watch_of_streams = loop.call_later(STILL_SECONDS, self._look_at_streams, self._branches.moves)
 
     def _all_landed(self) -> None:
+        if self._watch_of_streams is not None:
+            self._watch_of_streams.cancel()
         if self._landed and not self._landed.done():
             self._landed.set_result(None)
         if not self._over and not self._branches.is_alone:

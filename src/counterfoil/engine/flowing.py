@@ -29,8 +29,8 @@ from counterfoil.errors import StreamCutError
 from counterfoil.store import Stream
 
 CHUNKS, COMPLETE = "chunks", "complete"
-LEFT = b'"],"complete":false}'
-"""With this ends the record of a stream that was left early."""
+LEFT = (b'"],"complete":false}', b'"chunks":[],"complete":false}')
+"""With one of these ends the record of a stream that was left early."""
 
 
 class Flow:
@@ -77,10 +77,11 @@ class Flow:
             await self.close()
             self.land(is_held=False)
             raise End
-        self.handed.append(piece)
         is_last = marks.is_end(piece)
         if is_last:
-            await self.close()
+            await self.close()  # cancelled in here, the branch has not seen this piece
+        self.handed.append(piece)
+        if is_last:
             await self._end(branch, self._value(complete=True))
         return piece, is_last
 

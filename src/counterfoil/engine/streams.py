@@ -136,11 +136,15 @@ class ChunkStream:
         return chunk
 
     async def _close(self, branch: Branch) -> None:
-        branch.operation = self._operation
+        branch.operation, self._is_over = self._operation, True
         try:
             await self._flow.leave(branch)
-        finally:
+        except asyncio.CancelledError:  # the branch still has it: what had been handed over is recorded with that
+            raise
+        except BaseException:
             self._leave(branch)
+            raise
+        self._leave(branch)
 
     def _leave(self, branch: Branch) -> None:
         self._is_over, branch.stream = True, None
@@ -180,6 +184,8 @@ class _Record:
     async def leave(self, branch: Branch) -> None:
         """The code leaves it here. It must have done so when it was recorded."""
         is_cut = self._is_complete is None and self._error is None
+        if not self._chunks and self._is_complete is False:  # left at once: no chunk had the turn of its outcome
+            await self._turn(branch)
         if self._position < len(self._chunks) or not (self._is_complete is False or is_cut):
             self._differ(branch, f"left after {self._position} chunks")
         if is_cut:  # between two chunks, and so without a call that would ask

@@ -8,7 +8,7 @@ stay those of the client.
 import functools
 import inspect
 import sys
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack, cast, get_origin
 
 from counterfoil import integrations
 from counterfoil.engine import bridge, keyring, unsafe
@@ -70,7 +70,11 @@ def _of_class(client: T, kind: Any) -> T:
         bridge.want()
     for name, value in secrets_of(client).items():
         keyring.hold(name, value)
-    copy = cast("Any", client).copy()
+    try:
+        copy = cast("Any", client).copy()
+    except TypeError as error:  # a class of the user's whose constructor takes something else
+        fix = "Let its constructor take what the client's own takes, by keyword, or wrap a client of the plain class."
+        raise _refused(client, f"it can't be copied: {error}", fix) from error
     copy.__class__ = kind
     return cast("T", copy)
 
@@ -93,7 +97,7 @@ def _async_class(kind: Any) -> type:
             if not in_run():
                 return await super().request(cast_to, options, **asked)
             cast_to = self._maybe_override_cast_to(cast_to, options)
-            if asked.get("stream"):
+            if asked.get("stream") and not _is_lines(cast_to):
                 chunks = await stream_of(self, options, _settings(self), stream_class=asked.get("stream_cls"))
                 found = _streaming(self, options, chunks, stream_class=asked.get("stream_cls"))
             else:
@@ -109,7 +113,7 @@ def _plain_class(kind: Any) -> type:
             if not in_run():
                 return super().request(cast_to, options, **asked)
             cast_to = self._maybe_override_cast_to(cast_to, options)
-            if asked.get("stream"):
+            if asked.get("stream") and not _is_lines(cast_to):
                 chunks = stream_now(self, options, _settings(self), stream_class=asked.get("stream_cls"))
                 found = _streaming(self, options, chunks, stream_class=asked.get("stream_cls"))
             else:
@@ -117,6 +121,11 @@ def _plain_class(kind: Any) -> type:
             return self._process_response(cast_to=cast_to, options=options, **found)
 
     return Wrapped
+
+
+def _is_lines(cast_to: Any) -> bool:
+    """Whether the client asks for lines of JSON, which are no events and have no end mark: that is a whole answer."""
+    return str(getattr(get_origin(cast_to) or cast_to, "__name__", "")).endswith("JSONLDecoder")
 
 
 def _settings(client: Any) -> Options:
