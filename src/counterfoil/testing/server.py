@@ -116,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, visit: Visit) -> None:
         """Send the events one by one; the log has each of them just before the caller can have it."""
-        stream, sent = _Stream.of(visit, self._dialect, compress=self._compresses(visit)), 0
+        stream, sent, written = _Stream.of(visit, self._dialect, compress=self._compresses(visit)), 0, 0
         settle = self.server.book.settle
         settle(visit, delivered=None if stream.frames else stream.delivered)
         with contextlib.suppress(OSError):
@@ -126,12 +126,13 @@ class _Handler(BaseHTTPRequestHandler):
             for frame in stream.frames:
                 if not self._hold(visit.turn.pace if sent else 0):
                     break
-                is_last = sent + 1 == len(stream.frames)
-                settle(visit, delivered=stream.delivered if is_last else None, events_sent=sent + 1)
-                self.wfile.write(frame)
                 sent += 1
+                is_last = sent == len(stream.frames)
+                settle(visit, delivered=stream.delivered if is_last else None, events_sent=sent)
+                self.wfile.write(frame)
+                written += 1
             self._end(stream, visit)
-        settle(visit, delivered=bool(stream.delivered) and sent == len(stream.frames), events_sent=sent)
+        settle(visit, delivered=bool(stream.delivered) and written == len(stream.frames), events_sent=sent)
 
     def _end(self, stream: _Stream, visit: Visit) -> None:
         if not stream.frames:
