@@ -15,6 +15,8 @@ from tests.integration.http_libraries import LIBRARIES, MODULES
 
 import counterfoil
 from counterfoil import Context, Retry, RunPausedError, this_step, workflow
+from counterfoil.cli.describe import Teller
+from counterfoil.engine.queries import timeline
 from counterfoil.stores.memory import MemoryStore
 from counterfoil.testing.stubs import StubModel
 
@@ -68,6 +70,15 @@ async def test_repeats_of_the_client_itself_are_in_the_journal_under_one_key(jou
     assert [each.status for each in sends_of(events)] == [503, 429, 200]
     assert {call.key for call in stub.log} == {each.key for each in sends_of(events)}
     assert len({call.key for call in stub.log}) == 1
+
+
+async def test_whoever_looks_or_watches_is_told_of_a_further_request(journal, stub):
+    stub.configure(script=["final"], statuses=[503], retry_afters=QUICK)
+    await journal.run(asks(asking.sdk(stub.url, is_async=True)), id="r")
+
+    events, said = await journal.events("r"), "request 2 of try 1, after: HTTP 503"
+    assert [entry.notes for entry in timeline(events)] == [(), (said,), (), ()]
+    assert f"step 0  model ask  {said}" in map(Teller().line, events)
 
 
 async def test_a_request_that_landed_and_timed_out_is_repeated_under_its_key(journal, stub, is_async):

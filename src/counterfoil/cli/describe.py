@@ -14,6 +14,7 @@ from counterfoil.core.events import (
     RunResumed,
     RunSuspended,
     StepCancelled,
+    StepDispatched,
     StepFailed,
     StepIntended,
     StepSucceeded,
@@ -74,7 +75,7 @@ class Teller:
         if event.step is None:
             return self._about_the_run(event)
         line = f"step {event.step}  {self._names.get(event.step, '')}".rstrip() + f"  {_about_a_step(event)}"
-        self.under_way = line if isinstance(body, TimerSet | RetrySet) else ""
+        self.under_way = line if isinstance(body, TimerSet | RetrySet | StepDispatched) else ""
         return line
 
     def _about_the_run(self, event: Event) -> str | None:
@@ -113,6 +114,8 @@ def _about_a_step(event: Event) -> str:
             said = f"try {number} failed: {_error(error)}; next at {moment(due)}"
         case OutcomeUnknown(lost_attempt=lost):
             said = f"try {number} of attempt {lost}: sent, outcome unknown"
+        case StepDispatched(number=request, before=before):
+            said = f"request {request} of try {number}, after: {before or 'no answer yet'}"
         case StepTimedOut():
             said = f"try {number} timed out, still running"
         case _:

@@ -19,6 +19,7 @@ from counterfoil.core.events import (
     RetrySet,
     RunStarted,
     StepCancelled,
+    StepDispatched,
     StepFailed,
     StepIntended,
     StepSucceeded,
@@ -244,6 +245,8 @@ def _note(event: Event) -> str:
             said = f"try {number} failed, tried again ({_error_text(error)})"
         case StepIntended():
             said = f"try {number} in attempt {event.attempt}"
+        case StepDispatched(number=request, before=before):
+            said = f"request {request} of try {number}, after: {before or 'no answer yet'}"
         case StepTimedOut():
             said = f"try {number} timed out, still running"
         case LateReport(event=kind, of_step=step):
