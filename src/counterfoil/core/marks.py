@@ -6,7 +6,6 @@ says that the answer is whole. Law: what is split here and joined again is the s
 
 import codecs
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -27,26 +26,30 @@ class Splitter:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._text = ""
-        self._searched = 0
+        self._parts: list[str] = []  # of an event under way; joined once, as a picture in one may be long
+        self._tail = ""
 
     def feed(self, piece: bytes) -> list[str]:
         """The events that this piece makes whole."""
-        self._text += self._decoder.decode(piece)
-        found = list(self._take())
-        self._searched = max(0, len(self._text) - _BLANK_LINE_MAX)
-        return found
+        text = self._decoder.decode(piece)
+        self._parts.append(text)
+        seen = self._tail + text
+        self._tail = seen[-_BLANK_LINE_MAX:]
+        return self._take(len(seen)) if _BLANK_LINE.search(seen) else []
 
     def rest(self) -> str:
         """What came after the last whole event. Nothing may be fed after this."""
-        return self._text + self._decoder.decode(b"", final=True)
+        return "".join(self._parts) + self._decoder.decode(b"", final=True)
 
-    def _take(self) -> Iterator[str]:
-        begin = 0
-        while match := _BLANK_LINE.search(self._text, max(begin, self._searched)):
-            yield self._text[begin : match.end()]
+    def _take(self, unsearched: int) -> list[str]:
+        """Cut the whole events off; all but so many characters at the end have been searched."""
+        text, found, begin = "".join(self._parts), [], 0
+        while match := _BLANK_LINE.search(text, begin or len(text) - unsearched):
+            found.append(text[begin : match.end()])
             begin = match.end()
-        self._text = self._text[begin:]
+        self._parts = [text[begin:]]
+        self._tail = self._parts[0][-_BLANK_LINE_MAX:]
+        return found
 
 
 def is_end(event: str) -> bool:
