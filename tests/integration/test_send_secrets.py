@@ -29,6 +29,7 @@ from counterfoil.testing.stubs import StubModel
 pytestmark = [pytest.mark.anyio, pytest.mark.sdk]
 KEY = "sk-live-0123456789abcdef"
 LONG = f"your key is {KEY}, " + "blah " * 4000
+BODY = {"json": asking.body()}
 CARRIERS = [
     pytest.param({"headers": {"Authorization": f"Bearer {KEY}"}}, id="bearer"),
     pytest.param({"headers": {"Authorization": KEY}}, id="bare authorization"),
@@ -37,6 +38,8 @@ CARRIERS = [
     pytest.param({"headers": {"x-goog-api-key": KEY}}, id="gemini"),
     pytest.param({"headers": {"Proxy-Authorization": f"Basic {KEY}"}}, id="proxy"),
     pytest.param({"params": {"key": KEY}}, id="in the address"),
+    pytest.param({"json": {"client_secret": KEY}}, id="in a request for a token"),
+    pytest.param({"data": {"client_secret": KEY}}, id="in a form"),
 ]
 
 
@@ -142,7 +145,7 @@ async def test_a_step_that_fails_by_it_pauses_without_it(memory_desk, stub):
 async def test_whatever_part_of_a_request_carries_the_key_it_is_taken_out(memory_desk, stub, module, carrier):
     async def send() -> str:
         async with module.AsyncClient() as client:
-            made = await client.post(f"{asking.STUB.url}{PATH}", json=asking.body(), **carrier)
+            made = await client.post(f"{asking.STUB.url}{PATH}", **{**BODY, **carrier})
             return f"{made.request.url} {made.request.headers} {KEY}"
 
     @workflow

@@ -8,6 +8,7 @@ not seen.
 
 import contextlib
 import functools
+import hashlib
 import re
 import sys
 import threading
@@ -15,6 +16,9 @@ from collections.abc import Callable
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
 
 from counterfoil.engine.sends import Outgoing, Sends, Sent, current_sends
 from counterfoil.engine.tee import AsyncTee, Body, SyncTee
@@ -27,6 +31,14 @@ OURS = "counterfoil_key"
 
 SECRET_HEADERS = ("authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key")
 SECRET_PARAMETERS = frozenset({"key", "api_key", "api-key", "apikey", "token", "access_token"})
+SECRET_MEMBERS = frozenset(
+    {"client_secret", "client_assertion", "refresh_token", "access_token", "password", "api_key"}
+)
+"""Of a body: what a request for a token carries, and one to a proxy of models."""
+
+UPLOAD_BYTES_MAX = 64 * 1024 * 1024
+"""An upload in parts up to this size is read once before it is sent, so that its key is that of its content."""
+
 _BOUNDARY = re.compile(r'boundary="?([^";]+)')
 _lock = threading.Lock()
 _covered: set[str] = set()
@@ -141,12 +153,14 @@ def _begin(account: Sends, request: Any, tee: Any) -> Sent:
     path = request.url.raw_path.partition(b"?")[0].decode("ascii")
     is_ours = headers.get(HEADER) == request.extensions.get(OURS)
     boundary = _BOUNDARY.search(headers.get("content-type", ""))
+    likeness = _likeness(request)
     sent = account.begin(
         Outgoing(
             method=request.method,
             url=url + path,
             path=path,
             body=_body_of(request, tee),
+            likeness=likeness,
             boundary=boundary[1] if boundary else "",
             own_key=None if is_ours else headers.get(HEADER),
             is_retry=headers.get("x-stainless-retry-count", "0") != "0",
@@ -156,6 +170,8 @@ def _begin(account: Sends, request: Any, tee: Any) -> Sent:
     )
     if sent.key is not None and sent.out.own_key is None:
         headers[HEADER] = request.extensions[OURS] = sent.key
+    elif sent.key is None and HEADER in headers:  # a redirect has made a GET of a POST, with its headers
+        del headers[HEADER]
     return sent
 
 
@@ -165,8 +181,32 @@ def _body_of(request: Any, tee: Any) -> bytes | Body:
     if isinstance(content, bytes):
         return content
     body = Body()
-    request.stream = tee(request.stream, body)
+    request.stream = tee(_own_stream(request), body)
     return body
+
+
+def _own_stream(request: Any) -> Any:
+    """The client's own stream of a request that may have been sent before."""
+    stream = request.stream
+    return stream.inner if isinstance(stream, SyncTee | AsyncTee) else stream
+
+
+def _likeness(request: Any) -> str | None:
+    """What tells an upload in parts from another one, if it is not too long and its files can be read twice."""
+    stream, length = _own_stream(request), request.headers.get("content-length", "")
+    fields, boundary = getattr(stream, "fields", None), getattr(stream, "boundary", None)
+    is_short = length.isdecimal() and int(length) <= UPLOAD_BYTES_MAX
+    if not is_short or not isinstance(fields, list) or not boundary or not all(map(_can_be_read_twice, fields)):
+        return None
+    content = hashlib.sha256()
+    for piece in stream:
+        content.update(piece.replace(boundary, b""))  # drawn anew by the client at each try
+    return content.hexdigest()
+
+
+def _can_be_read_twice(field: Any) -> bool:
+    file = getattr(field, "file", b"")
+    return isinstance(file, str | bytes) or (hasattr(file, "seekable") and bool(file.seekable()))
 
 
 def _returned(sent: Sent, response: Any, tee: Any, *, kinds: _Kinds) -> Any:
@@ -196,4 +236,19 @@ def _secrets(request: Any) -> dict[str, str]:
     found = {name: request.headers.get(name, "").rpartition(" ")[2] for name in SECRET_HEADERS}
     if request.url.query:
         found |= {name: value for name, value in request.url.params.items() if name.lower() in SECRET_PARAMETERS}
+    content = vars(request).get("_content")
+    if isinstance(content, bytes) and any(name.encode() in content for name in SECRET_MEMBERS):
+        members = _members(content, request.headers.get("content-type", ""))
+        found |= {name: value for name, value in members.items() if name in SECRET_MEMBERS}
     return {name: value for name, value in found.items() if value}
+
+
+def _members(content: bytes, media_type: str) -> dict[str, str]:
+    """The texts of a body, by their names in it: of JSON, or of a form."""
+    if media_type.startswith("application/x-www-form-urlencoded"):
+        return dict(parse_qsl(content.decode("utf-8", "replace")))
+    try:
+        said = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return {name: value for name, value in said.items() if isinstance(value, str)} if isinstance(said, dict) else {}

@@ -44,6 +44,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     url: str  # without query, fragment and credentials
     path: str
     body: Body | bytes  # what is known of it only as it leaves, or all of it
+    likeness: str | None = None  # of a body that is not held whole: what it has in common with the same one sent again
     boundary: str = ""  # of a multipart body: drawn anew by the client at each try
     own_key: str | None = None  # that the caller gave
     is_retry: bool = False  # by the client's own word
@@ -57,7 +58,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     def identity(self) -> tuple[str, str, str]:
         """What makes two requests the same one, sent again."""
         if isinstance(self.body, Body):
-            return self.method, self.path, UNKNOWN_BODY
+            return self.method, self.path, self.likeness or UNKNOWN_BODY
         body = self.body.replace(self.boundary.encode(), b"") if self.boundary else self.body
         return self.method, self.path, hashlib.sha256(body).hexdigest()
 
@@ -88,9 +89,14 @@ class Sent:
         return f"HTTP {self.status}" if not (self.body and self.body.error) else self.body.error
 
     @property
+    def is_answered(self) -> bool:
+        """Whether it has ended with a good answer."""
+        return self.is_over and not self.is_unanswered
+
+    @property
     def is_over(self) -> bool:
         """Whether nothing more can come of it."""
-        return self.error is not None or (self.body is not None and self.body.is_over)
+        return bool(self._settled or self.error is not None or (self.body and self.body.is_over))
 
     def settle(self, held: bytes, scrubber: Scrubber) -> Send:
         """As it is recorded. Its bytes are let go if nothing more can come of it."""
@@ -218,9 +224,7 @@ class Sends:
     def _occurrence(self, sent: Sent) -> int:
         """Which logical request this is among equal ones, from 1: an earlier one sent again, or another one."""
         last = self._last.setdefault(sent.identity, [])
-        again = next((n for n, earlier in enumerate(last) if earlier.is_unanswered), None)
-        if again is None and sent.out.is_retry and last:
-            again = len(last) - 1
+        again = _repeated(last, sent)
         if again is None:
             last.append(sent)
             return len(last)
@@ -260,6 +264,19 @@ def _without_secrets(out: Outgoing, scrubber: Scrubber) -> Outgoing:
     body = scrubber.content(out.body) if isinstance(out.body, bytes) else out.body
     sdk = scrubber.text(out.sdk)[:SDK_CHARACTERS_MAX] if out.sdk else None
     return msgspec.structs.replace(out, body=body, sdk=sdk)
+
+
+def _repeated(last: list[Sent], sent: Sent) -> int | None:
+    """Which one of these equal requests is sent again by this one.
+
+    Where nothing is known of a body, an equal one may be another: so it is a repeat only if the client says so, and
+    there is only one that it can mean. With one key on two bodies, the second one would get the first one's answer.
+    """
+    if sent.identity[2] == UNKNOWN_BODY:
+        open_ones = [n for n, earlier in enumerate(last) if not earlier.is_answered]
+        return open_ones[0] if sent.out.is_retry and len(open_ones) == 1 else None
+    again = next((n for n, earlier in enumerate(last) if earlier.is_unanswered), None)
+    return len(last) - 1 if again is None and sent.out.is_retry and last else again
 
 
 def _kept_request(content: bytes, held: bytes) -> Value:

@@ -171,10 +171,10 @@ class _Tee:
     """Stands before a client's own stream of bytes, and notes what passes."""
 
     def __init__(self, inner: Any, body: Body) -> None:
-        self._inner, self._body = inner, body
+        self.inner, self._body = inner, body
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+        return getattr(self.inner, name)
 
 
 class SyncTee(_Tee):
@@ -182,7 +182,7 @@ class SyncTee(_Tee):
 
     def __iter__(self) -> Iterator[bytes]:
         try:
-            for piece in self._inner:
+            for piece in self.inner:
                 self._body.feed(piece)
                 yield piece
         except GeneratorExit:
@@ -195,7 +195,7 @@ class SyncTee(_Tee):
     def close(self) -> None:
         """As the client's own."""
         try:
-            self._inner.close()
+            self.inner.close()
         finally:
             self._body.close()
 
@@ -204,7 +204,7 @@ class AsyncTee(_Tee):
     """Of an async client."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = self._inner.__aiter__()
+        pieces = self.inner.__aiter__()
         try:
             async for piece in pieces:
                 self._body.feed(piece)
@@ -222,6 +222,6 @@ class AsyncTee(_Tee):
     async def aclose(self) -> None:
         """As the client's own."""
         try:
-            await self._inner.aclose()
+            await self.inner.aclose()
         finally:
             self._body.close()
