@@ -235,6 +235,24 @@ async def test_beta_and_count_tokens_of_anthropic_are_steps(memory_desk):
     assert [body.name for body in events] == ["messages", "messages.count_tokens"]
 
 
+OF_AWS = {"aws_region": "eu-north-1", "aws_access_key": "AKIA0123456789", "aws_secret_key": KEY}
+
+
+@workflow(name="test_wrap_clients.streams_of_bedrock")
+async def streams_of_bedrock(ctx: Context) -> None:
+    await HERE.client.messages.create(model="m", max_tokens=9, messages=QUESTION, stream=True)
+
+
+async def test_a_stream_that_is_no_text_is_refused_before_it_is_asked_for(memory_desk, types_of):
+    with Answers({}) as server:
+        HERE.client = counterfoil.wrap(anthropic.AsyncAnthropicBedrock(base_url=server.url, **OF_AWS))
+        async with HERE.client, memory_desk.open() as journal:
+            with pytest.raises(Exception, match="a stream of AsyncAnthropicBedrock"):
+                await journal.run(streams_of_bedrock, id="r")
+            types = types_of(await journal.events("r"))
+    assert "step_intended" not in types
+
+
 ASKED = anthropic.types.ToolUseBlock(id="call_1", name="get_weather", input={"city": "Oslo"}, type="tool_use")
 CONVERSATION = [*QUESTION, {"role": "assistant", "content": [ASKED]}]
 

@@ -19,10 +19,13 @@ from counterfoil.engine.calls import MODEL, Call, Options
 from counterfoil.engine.context import current, options_here
 from counterfoil.engine.live import threads
 from counterfoil.engine.streams import ChunkStream
-from counterfoil.errors import StreamCutError
+from counterfoil.errors import DeclarationError, StreamCutError
 from counterfoil.integrations.answered import complete, head_of, http_module, request_of
 from counterfoil.integrations.asked import asked_for, to_send
 from counterfoil.integrations.calls import Sender, cannot_wait, given, learn_secrets
+
+DECODER = "_make_sse_decoder"
+"""The method by which a client says what its streams are made of."""
 
 DRAIN_SECONDS = 0.1
 """So long the bytes after the end mark are waited for, which free the connection for the next request."""
@@ -122,7 +125,11 @@ def _place(response: Any) -> str:
 
 
 async def stream_of(client: Any, options: Any, settings: Options, *, stream_class: Any) -> ChunkStream:
-    """The open stream of a call: from the record, or from a step that is made now."""
+    """The open stream of a call: from the record, or from a step that is made now.
+
+    Raises DeclarationError for a client whose streams are no server-sent events, before anything is sent.
+    """
+    _check(client)
     context = current()
     learn_secrets(client, context)
     asked, options = asked_for(client, options)
@@ -147,6 +154,17 @@ def stream_now(client: Any, options: Any, settings: Options, *, stream_class: An
         raise cannot_wait(client)
     chunks: ChunkStream = wait(stream_of(client, options, settings, stream_class=stream_class))
     return chunks
+
+
+def _check(client: Any) -> None:
+    """What is no text can't be cut into events: no end mark would be found, and a whole answer be thrown away."""
+    kinds = [kind for kind in type(client).__mro__ if DECODER in vars(kind)]
+    if len(kinds) > 1:  # the first of them has put its own in place of the usual one
+        raise DeclarationError(
+            name=f"a stream of {type(client).__qualname__}",
+            problem="it comes in a form of its own, and not as server-sent events",
+            fix="Ask without stream=True, or stream in a function of your own and call it by ctx.model(function, ...).",
+        )
 
 
 def streamed(client: Any, options: Any, chunks: ChunkStream) -> Any:
