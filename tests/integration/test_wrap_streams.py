@@ -5,10 +5,12 @@ Tried with the real clients, over HTTP, and counted by the server.
 
 import asyncio
 import sys
+from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
 import pytest
+from tests.integration.outside import answer
 from tests.integration.streaming import STREAMS, read, read_plainly
 from tests.integration.wrapping import HERE, KEY
 
@@ -117,6 +119,52 @@ async def test_a_stream_left_early_is_left_at_the_same_event_on_a_replay(request
     result, first, events = await crashed_and_resumed(memory_desk, of)
     assert (result, first, len(stub.log)) == ([7, None], HERE.seen, 1)
     assert msgspec.json.decode(outcome(events).result)["complete"] is False
+
+
+async def passed_through() -> Any:
+    """A generator of the program's own, around a stream that it closes."""
+    opened = HERE.form.ask(HERE.client)
+    async with opened if HERE.form.is_helper else await opened as stream:
+        async for event in stream:
+            yield event
+
+
+@workflow(name="test_wrap_streams.closes_a_generator")
+async def closes_a_generator(ctx: Context) -> str:
+    async with aclosing(passed_through()) as events:
+        async for _ in events:
+            break
+    return await ctx.step(answer, "after")
+
+
+async def test_a_stream_inside_a_generator_is_closed_with_it(form, memory_desk):
+    async with memory_desk.open() as journal:
+        assert await journal.run(closes_a_generator, id="r") == "after"
+        assert msgspec.json.decode(outcome(await journal.events("r")).result)["complete"] is False
+
+
+async def fails() -> None:
+    await asyncio.to_thread(HERE.stub.wait_for, lambda log: log and log[0].events_sent == 3)
+    raise ValueError("no")
+
+
+@workflow(name="test_wrap_streams.is_cut_off")
+async def is_cut_off(ctx: Context) -> None:
+    async def reads_on() -> None:
+        read_plainly(HERE.form, HERE.client, [])
+
+    with suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reads_on())
+            group.create_task(ctx.step(fails))
+
+
+async def test_a_plain_client_whose_stream_is_cancelled_hangs_up(plain, stub, memory_desk):
+    HERE.stub = stub
+    stub.configure(script=[LONG], stalls=[3])
+    async with memory_desk.open() as journal:
+        await journal.run(is_cut_off, id="r")
+        await asyncio.to_thread(stub.wait_for, lambda log: log[0].delivered is False)
 
 
 async def test_several_streams_at_once_are_handed_out_as_recorded(form, stub, memory_desk):

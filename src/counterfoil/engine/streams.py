@@ -75,6 +75,12 @@ class ChunkStream:
         """Whether it is under way, so that it may come to its end although the run is to end."""
         return self._flow.is_live and not self._is_over
 
+    @property
+    def is_of_current_task(self) -> bool:
+        """Whether the branch that has it open is the one whose code is running."""
+        branch = self._attempt.branches.of_current_task()
+        return branch is not None and branch.stream is self
+
     def cut(self) -> Value:
         """The branch was cancelled in it. What had been handed over."""
         self._is_over = True

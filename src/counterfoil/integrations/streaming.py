@@ -7,7 +7,9 @@ the other side says that it failed is raised as the client raises it.
 """
 
 import asyncio
+import contextlib
 import functools
+import socket
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from types import ModuleType
@@ -82,9 +84,30 @@ async def _pieces(response: Any) -> AsyncGenerator[bytes, None]:
                 yield piece
     else:
         plain = response.iter_bytes()
-        while (piece := await threads.run(lambda: next(plain, b""))) != b"":
+        while (piece := await _read(response, plain)) != b"":
             yield piece
     yield b""
+
+
+async def _read(response: Any, plain: Iterator[bytes]) -> bytes:
+    """The next piece of a plain client's response, read in a thread.
+
+    Nobody can stop the thread. But cancelled, we hang up, so that neither it nor the other side goes on for nothing.
+    """
+    try:
+        return await threads.run(lambda: next(plain, b""))
+    except asyncio.CancelledError:
+        _hang_up(response)
+        raise
+
+
+def _hang_up(response: Any) -> None:
+    """End the connection under a thread that reads from it. One of HTTP/2 is not this response's alone."""
+    told = response.extensions
+    if told.get("http_version") in {b"HTTP/1.0", b"HTTP/1.1"} and "network_stream" in told:
+        connection = told["network_stream"].get_extra_info("socket")
+        with contextlib.suppress(OSError, AttributeError):  # it has ended, or is of another kind
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 async def _let_go(response: Any, pieces: AsyncGenerator[bytes, None], *, drains: bool) -> None:
@@ -201,7 +224,7 @@ def _bytes(http: ModuleType) -> type:
                 yield chunk.encode()
 
         async def aclose(self) -> None:
-            if not _is_dropped():
+            if self._chunks.is_of_current_task or not _is_dropped():  # what is collected is closed in another task
                 await self._chunks.close()
 
     return Bytes
