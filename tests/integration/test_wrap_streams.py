@@ -143,27 +143,28 @@ async def test_a_stream_inside_a_generator_is_closed_with_it(form, memory_desk):
         assert msgspec.json.decode(outcome(await journal.events("r")).result)["complete"] is False
 
 
-async def fails() -> None:
-    await asyncio.to_thread(HERE.stub.wait_for, lambda log: log and log[0].events_sent == 3)
+async def fails(sent: int) -> None:
+    await asyncio.to_thread(HERE.stub.wait_for, lambda log: log and log[0].events_sent == sent)
     raise ValueError("no")
 
 
 @workflow(name="test_wrap_streams.is_cut_off")
-async def is_cut_off(ctx: Context) -> None:
+async def is_cut_off(ctx: Context, sent: int) -> None:
     async def reads_on() -> None:
         read_plainly(HERE.form, HERE.client, [])
 
     with suppress(ExceptionGroup):
         async with asyncio.TaskGroup() as group:
             group.create_task(reads_on())
-            group.create_task(ctx.step(fails))
+            group.create_task(ctx.step(fails, sent))
 
 
-async def test_a_plain_client_whose_stream_is_cancelled_hangs_up(plain, stub, memory_desk):
+@pytest.mark.parametrize(("sent", "delay"), [(3, 0.0), (0, 0.3)], ids=["midway", "before the answer"])
+async def test_a_plain_client_whose_stream_is_cancelled_hangs_up(plain, stub, memory_desk, sent, delay):
     HERE.stub = stub
-    stub.configure(script=[LONG], stalls=[3])
+    stub.configure(script=[LONG], stalls=[3], delays=[delay])
     async with memory_desk.open() as journal:
-        await journal.run(is_cut_off, id="r")
+        await journal.run(is_cut_off, sent, id="r")
         await asyncio.to_thread(stub.wait_for, lambda log: log[0].delivered is False)
 
 

@@ -11,7 +11,8 @@ import contextlib
 import functools
 import socket
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -70,7 +71,28 @@ async def _events(body: Any, sender: Sender) -> AsyncGenerator[Any, None]:
 
 async def _opened(body: Any, sender: Sender) -> Any:
     ask = functools.partial(sender.client.request, sender.response_class, to_send(body, sender.options), stream=True)
-    return await ask() if sender.is_async else await threads.run(ask)
+    return await ask() if sender.is_async else await _opened_in_thread(ask)
+
+
+async def _opened_in_thread(ask: Callable[[], Any]) -> Any:
+    """The response that a plain client gives. Cancelled before it is there, we close it when it comes."""
+    come: list[Any] = []
+    is_left = threading.Event()
+
+    def opened() -> Any:
+        response = ask()
+        come.append(response)
+        if is_left.is_set():
+            response.close()
+        return response
+
+    try:
+        return await threads.run(opened)
+    except asyncio.CancelledError:
+        is_left.set()
+        for response in come:  # it came, and was on its way from the thread
+            threads.run(response.close)
+        raise
 
 
 async def _pieces(response: Any) -> AsyncGenerator[bytes, None]:
