@@ -13,6 +13,8 @@ install := $(bin)/uv pip install --quiet --python $(bin)/python --constraints co
 pins := $(bin)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
   --custom-compile-command 'make pins' --no-emit-index-url --no-annotate
 pytest := $(bin)/python -m pytest
+legacy_tests := $(wildcard tests/integration/test_wrap_*.py) tests/integration/test_openai_calls.py \
+  tests/e2e/test_wrapped_clients.py tests/e2e/test_streamed_calls.py
 typed := src examples $(wildcard tests/typing)
 
 .DEFAULT_GOAL := help
@@ -30,7 +32,7 @@ test: $(VENV)/.test ## run the tests (PYTEST_ARGS is passed on)
 	$(pytest) -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-legacy: $(legacy)/.test ## run the tests that use a model's client, with clients built on httpx
-	$(legacy)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m sdk $(PYTEST_ARGS)
+	$(legacy)/bin/python -m pytest -n $(WORKERS) --dist worksteal -m sdk $(legacy_tests) $(PYTEST_ARGS)
 
 check: $(VENV)/.test ## lint, format, types, import contracts, size caps
 	$(bin)/ruff check
