@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from counterfoil.core import registry
-from counterfoil.engine import definitions
+from counterfoil.engine import bridge, definitions, keyring
 
 IN_CI = bool(os.environ.get("CI"))
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
@@ -42,5 +42,7 @@ def own_registry(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
         if declared.function.__module__ == request.module.__name__
     }
     monkeypatch.setattr(definitions, "_workflows", own)
+    monkeypatch.setattr(bridge._bridges, "is_wanted", False)
+    monkeypatch.setattr(keyring, "_held", {})
     for name in ("_names", "_types"):
         monkeypatch.setattr(registry, name, dict(vars(registry)[name]))

@@ -1,6 +1,7 @@
 """A coroutine driven in a greenlet: to the loop and to whoever looks into it, it is the coroutine it was."""
 
 import asyncio
+import inspect
 from contextvars import ContextVar
 
 import pytest
@@ -170,6 +171,16 @@ def test_what_a_task_says_of_itself_is_of_the_coroutine():
         return text
 
     assert "coro=<awaits() running at" in asyncio.run(main())
+
+
+def test_what_a_task_says_of_its_progress_is_of_the_coroutine():
+    async def main():
+        task = asyncio.get_running_loop().create_task(bridge.driven(gives(1)))
+        before = inspect.getcoroutinestate(task.get_coro())
+        await asyncio.sleep(0)
+        return before, inspect.getcoroutinestate(task.get_coro()), await task
+
+    assert asyncio.run(main()) == (inspect.CORO_CREATED, inspect.CORO_SUSPENDED, 1)
 
 
 def test_elsewhere_plain_code_can_not_wait():

@@ -107,6 +107,11 @@ class Bridged(Coroutine[Any, Any, Any]):
         return bool(getattr(self._inner, "cr_running", False))
 
     @property
+    def cr_suspended(self) -> bool:
+        """Of the coroutine."""
+        return bool(getattr(self._inner, "cr_suspended", False))
+
+    @property
     def cr_await(self) -> Any:
         """What the coroutine awaits; None while plain code in it waits."""
         return getattr(self._inner, "cr_await", None)
