@@ -44,7 +44,7 @@ def cost_of(body: StepSucceeded) -> tuple[float | None, str | None]:
 
 @pytest.fixture
 def table() -> Table:
-    table = prices.library.load()
+    table = prices.catalogue.load()
     assert table is not None, "genai-prices is not installed"
     return table
 

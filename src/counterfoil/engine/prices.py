@@ -59,11 +59,11 @@ class Prices:
     def wake(self) -> None:
         """A model is about to be called: begin to load the package, if it is needed and there. Does not wait."""
         if self._own is None:
-            library.begin()
+            catalogue.begin()
 
     def priced(self, body: B, when: Instant) -> B:
         """The outcome with the costs of its answers. The body itself where there are none, or no price."""
-        table = self._own or library.table
+        table = self._own or catalogue.table
         return _filled(body, when, table) if table else body
 
 
@@ -75,14 +75,14 @@ def priced_now(events: Iterable[Event]) -> list[Event]:
     found = list(events)
     if not any(_needs_price(send) for event in found for send in _sends_of(event.body)):
         return found
-    table = library.load()
+    table = catalogue.load()
     if table is None:
         return found
     now = Table(f"{table.name}, {WHEN_SHOWN}", table.price)
     return [msgspec.structs.replace(event, body=_filled(event.body, event.time, now)) for event in found]
 
 
-class _Library:
+class _Catalogue:
     """The package, imported at most once a process, in a thread of its own."""
 
     table: Table | None = None
@@ -121,7 +121,7 @@ def _is_there() -> bool:
         return False
 
 
-library = _Library()
+catalogue = _Catalogue()
 
 
 # --- filling in ---

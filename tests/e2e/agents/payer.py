@@ -5,9 +5,9 @@ import os
 import openai
 
 from counterfoil import Context, workflow, wrap
-from counterfoil.engine.prices import library
+from counterfoil.engine.prices import catalogue
 
-library.load()  # now, so that no answer comes before it
+catalogue.load()  # now, so that no answer comes before it
 client = wrap(
     openai.AsyncOpenAI(base_url=f"{os.environ['STUB']}/v1", api_key="no key", max_retries=1), worst_cost_usd=0.02
 )
